@@ -1,0 +1,13 @@
+//! qinglet: a small, durable task runtime for routers.
+//!
+//! The map. A module may use those to its left, never those to its right:
+//!
+//! ```text
+//! model <- store, process, schedule, access <- execution <- http <- runtime <- cli
+//! ```
+//!
+//! `store` never knows `process`; `process` knows no states and no SQL; both meet in `execution`,
+//! which sees the operating system through one trait only. tests/tidy.rs holds this.
+
+pub mod model;
+pub mod store;

@@ -1,0 +1,414 @@
+//! `qinglong/command@v1`: what a task runs, checked and in its one canonical form
+//! (spec/control section 3, design D14).
+//!
+//! A field whose machinery is not built yet is refused by name, never ignored: a timeout that is
+//! accepted and not kept would be a lie.
+
+use super::limits;
+use super::name::is_variable_name;
+use serde_json::{Map, Value, json};
+use std::fmt;
+
+/// The schema name of a command spec.
+pub const SCHEMA: &str = "qinglong/command@v1";
+/// The kind a task with that schema has.
+pub const KIND: &str = "command";
+
+/// What to execute.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A program and its arguments, passed byte for byte.
+    Argv {
+        /// An absolute path.
+        file: String,
+        /// The arguments after the program's own name.
+        args: Vec<String>,
+    },
+    /// A text for a shell.
+    Shell {
+        /// The text, given to the shell as `-c`.
+        command: String,
+        /// `/bin/sh` or `/bin/bash`.
+        shell: &'static str,
+    },
+}
+
+/// A checked command spec. It has no `Debug`, because environment values must not reach a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Command {
+    /// What to execute.
+    pub program: Program,
+    /// The task's own environment, sorted by name.
+    pub environment: Vec<(String, String)>,
+    /// Where to start, an absolute path; `/` when absent.
+    pub working_directory: Option<String>,
+    /// Between TERM and KILL.
+    pub grace_ms: i64,
+    /// The task's own log cap, below the device's.
+    pub log_bytes: Option<i64>,
+}
+
+/// Why a spec was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpecError {
+    /// The field is known but what it asks for is not built.
+    Unsupported {
+        /// The field's path.
+        field: &'static str,
+    },
+    /// The field breaks a rule.
+    Invalid {
+        /// The field's path.
+        field: String,
+        /// The rule it breaks.
+        why: String,
+    },
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported { field } => write!(f, "{field} is not supported by this version; leave it out"),
+            Self::Invalid { field, why } => write!(f, "{field}: {why}"),
+        }
+    }
+}
+
+/// What becomes of a field of `config`.
+enum Field {
+    Taken,
+    NotBuilt,
+}
+
+/// Every field of `config` there is. A test walks this list: each accepted field has a behaviour.
+const FIELDS: &[(&str, Field)] = &[
+    ("command", Field::Taken),
+    ("environment", Field::Taken),
+    ("environmentPolicy", Field::Taken),
+    ("workingDirectory", Field::Taken),
+    ("terminationGraceMs", Field::Taken),
+    ("logBytes", Field::Taken),
+    ("leftovers", Field::Taken),
+    ("timeoutMs", Field::NotBuilt),
+    ("retry", Field::NotBuilt),
+    ("safety", Field::NotBuilt),
+    ("requires", Field::NotBuilt),
+    ("runAs", Field::NotBuilt),
+    ("nice", Field::NotBuilt),
+    ("oomScoreAdj", Field::NotBuilt),
+    ("redact", Field::NotBuilt),
+];
+
+fn invalid<T>(field: impl Into<String>, why: impl Into<String>) -> Result<T, SpecError> {
+    Err(SpecError::Invalid { field: field.into(), why: why.into() })
+}
+
+impl Command {
+    /// Reads `{schema, config}`. The error names the first field that is wrong.
+    pub fn from_spec(spec: &Value) -> Result<Self, SpecError> {
+        let Some(envelope) = spec.as_object() else { return invalid("spec", "must be an object") };
+        if let Some(key) = envelope.keys().find(|k| !matches!(k.as_str(), "schema" | "config")) {
+            return invalid(format!("spec.{key}"), "unknown field; there are `schema` and `config`");
+        }
+        match envelope.get("schema").and_then(Value::as_str) {
+            Some(SCHEMA) => {}
+            Some(_) => return Err(SpecError::Unsupported { field: "spec.schema (other than qinglong/command@v1)" }),
+            None => return invalid("spec.schema", format!("must be \"{SCHEMA}\"")),
+        }
+        let Some(config) = envelope.get("config").and_then(Value::as_object) else {
+            return invalid("spec.config", "must be an object");
+        };
+        for key in config.keys() {
+            match FIELDS.iter().find(|(name, _)| name == key) {
+                Some((_, Field::Taken)) => {}
+                Some((field, Field::NotBuilt)) => return Err(SpecError::Unsupported { field }),
+                None => return invalid(key, format!("unknown field; the nearest known one is `{}`", nearest(key))),
+            }
+        }
+        match config.get("environmentPolicy").map(Value::as_str) {
+            None | Some(Some("isolated")) => {}
+            Some(Some("inherit")) => return Err(SpecError::Unsupported { field: "environmentPolicy \"inherit\"" }),
+            Some(_) => return invalid("environmentPolicy", "must be \"isolated\""),
+        }
+        match config.get("leftovers").map(Value::as_str) {
+            None | Some(Some("kill")) => {}
+            Some(Some("keep")) => return Err(SpecError::Unsupported { field: "leftovers \"keep\"" }),
+            Some(_) => return invalid("leftovers", "must be \"kill\""),
+        }
+        let command = Self {
+            program: program(config.get("command"))?,
+            environment: environment(config.get("environment"))?,
+            working_directory: config.get("workingDirectory").map(|v| path("workingDirectory", Some(v))).transpose()?,
+            grace_ms: integer(config, "terminationGraceMs", 0, limits::GRACE_MS_MAX)?
+                .unwrap_or(limits::GRACE_MS_DEFAULT),
+            log_bytes: integer(config, "logBytes", limits::LOG_BYTES_MIN, limits::LOG_BYTES_MAX)?,
+        };
+        if command.to_spec().to_string().len() > limits::SPEC_BYTES_MAX {
+            return invalid("spec", format!("longer than {} bytes in all", limits::SPEC_BYTES_MAX));
+        }
+        Ok(command)
+    }
+
+    /// The canonical `{schema, config}`: defaults filled in, environment sorted. Its
+    /// [`canonical`](super::json::canonical) text is what is stored and digested.
+    pub fn to_spec(&self) -> Value {
+        let mut config = Map::new();
+        config.insert(
+            "command".into(),
+            match &self.program {
+                Program::Argv { file, args } => json!({"kind": "argv", "file": file, "args": args}),
+                Program::Shell { command, shell } => json!({"kind": "shell", "command": command, "shell": shell}),
+            },
+        );
+        let entries = self.environment.iter();
+        let entries = entries.map(|(name, value)| json!({"name": name, "kind": "public", "value": value}));
+        config.insert("environment".into(), entries.collect());
+        config.insert("environmentPolicy".into(), "isolated".into());
+        config.insert("leftovers".into(), "kill".into());
+        config.insert("terminationGraceMs".into(), self.grace_ms.into());
+        if let Some(path) = &self.working_directory {
+            config.insert("workingDirectory".into(), path.as_str().into());
+        }
+        if let Some(bytes) = self.log_bytes {
+            config.insert("logBytes".into(), bytes.into());
+        }
+        json!({"schema": SCHEMA, "config": config})
+    }
+
+    /// The argument vector that is executed; its first entry is the program's path.
+    pub fn argv(&self) -> Vec<&str> {
+        match &self.program {
+            Program::Argv { file, args } => std::iter::once(file).chain(args).map(String::as_str).collect(),
+            Program::Shell { command, shell } => vec![shell, "-c", command],
+        }
+    }
+}
+
+fn text<'a>(field: &str, value: Option<&'a Value>) -> Result<&'a str, SpecError> {
+    match value.and_then(Value::as_str) {
+        Some(text) if text.contains('\0') => invalid(field, "must not contain a NUL character"),
+        Some(text) => Ok(text),
+        None => invalid(field, "must be a string"),
+    }
+}
+
+fn path(field: &str, value: Option<&Value>) -> Result<String, SpecError> {
+    let path = text(field, value)?;
+    if !path.starts_with('/') || path.len() >= limits::PATH_BYTES_MAX {
+        return invalid(field, format!("must be an absolute path shorter than {} bytes", limits::PATH_BYTES_MAX));
+    }
+    Ok(path.into())
+}
+
+fn integer(config: &Map<String, Value>, field: &str, min: i64, max: i64) -> Result<Option<i64>, SpecError> {
+    match config.get(field).map(Value::as_i64) {
+        None => Ok(None),
+        Some(Some(value)) if (min..=max).contains(&value) => Ok(Some(value)),
+        Some(_) => invalid(field, format!("must be a whole number from {min} to {max}")),
+    }
+}
+
+fn only(field: &str, object: &Map<String, Value>, known: &[&str]) -> Result<(), SpecError> {
+    match object.keys().find(|key| !known.contains(&key.as_str())) {
+        Some(key) => invalid(format!("{field}.{key}"), format!("unknown field; there are {}", known.join(", "))),
+        None => Ok(()),
+    }
+}
+
+fn program(value: Option<&Value>) -> Result<Program, SpecError> {
+    let Some(object) = value.and_then(Value::as_object) else {
+        return invalid("command", "must be an object with kind \"argv\" or \"shell\"");
+    };
+    let program = match object.get("kind").and_then(Value::as_str) {
+        Some("argv") => {
+            only("command", object, &["kind", "file", "args"])?;
+            let file = path("command.file", object.get("file"))?;
+            let Some(list) = object.get("args").and_then(Value::as_array) else {
+                return invalid("command.args", "must be a list of strings (an empty list is fine)");
+            };
+            if list.len() > limits::ARGS_MAX {
+                return invalid(
+                    "command.args",
+                    format!("has {} entries; {} is the most", list.len(), limits::ARGS_MAX),
+                );
+            }
+            let args = list.iter().enumerate();
+            let args = args.map(|(i, arg)| text(&format!("command.args[{i}]"), Some(arg)).map(str::to_owned));
+            Program::Argv { file, args: args.collect::<Result<_, _>>()? }
+        }
+        Some("shell") => {
+            only("command", object, &["kind", "command", "shell"])?;
+            let shell = match object.get("shell").map(Value::as_str) {
+                None | Some(Some("/bin/sh")) => "/bin/sh",
+                Some(Some("/bin/bash")) => "/bin/bash",
+                Some(_) => return invalid("command.shell", "must be /bin/sh or /bin/bash"),
+            };
+            let command = text("command.command", object.get("command"))?;
+            if command.is_empty() {
+                return invalid("command.command", "must not be empty");
+            }
+            Program::Shell { command: command.into(), shell }
+        }
+        _ => return invalid("command.kind", "must be \"argv\" or \"shell\""),
+    };
+    let bytes: usize = match &program {
+        Program::Argv { file, args } => file.len() + 1 + args.iter().map(|arg| arg.len() + 1).sum::<usize>(),
+        Program::Shell { command, .. } => command.len() + 1,
+    };
+    if bytes > limits::COMMAND_BYTES_MAX {
+        return invalid("command", format!("takes {bytes} bytes; {} is the most", limits::COMMAND_BYTES_MAX));
+    }
+    Ok(program)
+}
+
+fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, SpecError> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let Some(list) = value.as_array() else { return invalid("environment", "must be a list") };
+    if list.len() > limits::ENV_ENTRIES_MAX {
+        return invalid("environment", format!("has {} entries; {} is the most", list.len(), limits::ENV_ENTRIES_MAX));
+    }
+    let mut entries = Vec::with_capacity(list.len());
+    for (i, entry) in list.iter().enumerate() {
+        let field = format!("environment[{i}]");
+        let Some(entry) = entry.as_object() else { return invalid(field, "must be an object") };
+        match entry.get("kind").and_then(Value::as_str) {
+            Some("public") => only(&field, entry, &["name", "kind", "value"])?,
+            Some("secret") => return Err(SpecError::Unsupported { field: "environment kind \"secret\"" }),
+            _ => return invalid(format!("{field}.kind"), "must be \"public\""),
+        }
+        let name = text(&format!("{field}.name"), entry.get("name"))?;
+        if !is_variable_name(name) {
+            return invalid(format!("{field}.name"), "must be letters, digits and '_', not starting with a digit");
+        }
+        if name.starts_with("QL3_") || name.starts_with("QINGLET_") {
+            return invalid(
+                format!("{field}.name"),
+                format!("{name}: names starting with QL3_ and QINGLET_ are reserved"),
+            );
+        }
+        let value = text(&format!("{field}.value"), entry.get("value"))?;
+        if value.len() > limits::ENV_VALUE_BYTES_MAX {
+            return invalid(
+                format!("{field}.value"),
+                format!("{name}: {} bytes; {} is the most", value.len(), limits::ENV_VALUE_BYTES_MAX),
+            );
+        }
+        entries.push((name.to_owned(), value.to_owned()));
+    }
+    entries.sort();
+    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return invalid("environment", format!("{} is set twice", pair[0].0));
+    }
+    let bytes: usize = entries.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    if bytes > limits::ENV_BYTES_MAX {
+        return invalid("environment", format!("takes {bytes} bytes; {} is the most", limits::ENV_BYTES_MAX));
+    }
+    Ok(entries)
+}
+
+/// The known field that shares the most leading and trailing letters with `key`.
+fn nearest(key: &str) -> &'static str {
+    let alike = |name: &str| {
+        let front = name.bytes().zip(key.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
+        let back = name.bytes().rev().zip(key.bytes().rev()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
+        front + back
+    };
+    FIELDS.iter().map(|(name, _)| *name).max_by_key(|name| alike(name)).unwrap_or("command")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(config: &Value) -> Value {
+        json!({"schema": SCHEMA, "config": config})
+    }
+
+    fn refusal(config: &Value) -> String {
+        match Command::from_spec(&spec(config)) {
+            Ok(_) => panic!("accepted: {config}"),
+            Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn command_v1_vectors() {
+        let full = spec(&json!({
+            "workingDirectory": "/tmp",
+            "environment": [
+                {"name": "Z", "kind": "public", "value": ""},
+                {"name": "A", "kind": "public", "value": "x\ny\"\\"},
+            ],
+            "command": {"kind": "argv", "file": "/bin/echo", "args": ["", "a b", "'\"\n"]},
+        }));
+        let Ok(command) = Command::from_spec(&full) else { panic!("refused") };
+        assert_eq!(command.argv(), ["/bin/echo", "", "a b", "'\"\n"]);
+        assert_eq!(command.environment[0].0, "A");
+        let canonical = command.to_spec();
+        assert!(Command::from_spec(&canonical).is_ok_and(|again| again == command), "canonical form reads back");
+        let Ok(shell) = Command::from_spec(&spec(&json!({"command": {"kind": "shell", "command": "date"}}))) else {
+            panic!("refused")
+        };
+        assert_eq!(shell.argv(), ["/bin/sh", "-c", "date"]);
+        assert_eq!(shell.to_spec()["config"]["command"]["shell"], "/bin/sh", "the default is filled in");
+    }
+
+    #[test]
+    fn every_known_field_is_taken_or_refused_by_its_name() {
+        let with = |field: &str, value: Value| {
+            let mut config = json!({"command": {"kind": "shell", "command": "true"}});
+            config[field] = value;
+            config
+        };
+        for (field, fate) in FIELDS {
+            let words = refusal(&with(field, json!({"nonsense": 1})));
+            assert!(words.contains(field) || *field == "command", "{field}: {words}");
+            assert_eq!(words.contains("not supported"), matches!(fate, Field::NotBuilt), "{field}: {words}");
+        }
+        assert!(refusal(&with("leftovers", json!("keep"))).contains("leftovers \"keep\" is not supported"));
+        assert!(refusal(&with("environmentPolicy", json!("inherit"))).contains("not supported"));
+        let secret = with("environment", json!([{"name": "A", "kind": "secret", "secretRef": "x"}]));
+        assert!(refusal(&secret).contains("secret\" is not supported"));
+        assert!(refusal(&with("timeOutMs", json!(1))).contains("`timeoutMs`"));
+    }
+
+    #[test]
+    fn one_byte_or_one_argument_more_is_refused_by_name() {
+        let argv = |args: Vec<String>| json!({"command": {"kind": "argv", "file": "/a", "args": args}});
+        assert!(Command::from_spec(&spec(&argv(vec![String::new(); 256]))).is_ok());
+        assert!(refusal(&argv(vec![String::new(); 257])).starts_with("command.args: has 257"));
+        let fits = limits::COMMAND_BYTES_MAX - 3 - 1 - 3 * 16_384;
+        let long = |last: usize| {
+            let mut args = vec!["x".repeat(16_383); 3];
+            args.push("x".repeat(last));
+            argv(args)
+        };
+        assert!(program(Some(&long(fits)["command"])).is_ok());
+        assert!(refusal(&long(fits + 1)).starts_with("command: takes 65537"));
+        let env = |value: usize| {
+            json!({"command": {"kind": "shell", "command": "true"},
+                "environment": [{"name": "BIG", "kind": "public", "value": "x".repeat(value)}]})
+        };
+        assert!(Command::from_spec(&spec(&env(16 * 1024))).is_ok());
+        assert!(refusal(&env(16 * 1024 + 1)).contains("BIG: 16385 bytes"));
+    }
+
+    #[test]
+    fn names_paths_and_texts_follow_their_rules() {
+        let base = json!({"kind": "shell", "command": "true"});
+        let env = |name: &str| json!({"command": base, "environment": [{"name": name, "kind": "public", "value": ""}]});
+        for name in ["QL3_X", "QINGLET_RUN_ID", "1A", "A=B", ""] {
+            assert!(refusal(&env(name)).contains("environment[0].name"), "{name}");
+        }
+        let twice = json!({"command": base, "environment": [
+            {"name": "A", "kind": "public", "value": "1"}, {"name": "A", "kind": "public", "value": "2"}]});
+        assert!(refusal(&twice).contains("A is set twice"));
+        assert!(refusal(&json!({"command": base, "workingDirectory": "tmp"})).contains("absolute"));
+        assert!(refusal(&json!({"command": {"kind": "argv", "file": "ls", "args": []}})).contains("command.file"));
+        assert!(refusal(&json!({"command": {"kind": "shell", "command": "a\0b"}})).contains("NUL"));
+        assert!(
+            refusal(&json!({"command": {"kind": "shell", "command": "x", "shell": "/bin/zsh"}})).contains("/bin/bash")
+        );
+        assert!(refusal(&json!({"command": base, "terminationGraceMs": 300_001})).contains("300000"));
+    }
+}

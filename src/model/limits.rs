@@ -1,0 +1,265 @@
+//! Every bound of the system, each with its reason. A number that limits something stands here or
+//! it is a mistake. Sizes are bytes, times are milliseconds, unless the name says otherwise.
+
+/// KiB in bytes.
+const KIB: u64 = 1024;
+/// MiB in bytes.
+const MIB: u64 = 1024 * KIB;
+
+/// Where the runtime lives. The safety rules are the same; only sizes and counts differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// A router: 128 MiB and 64 PIDs for the daemon and all its tasks.
+    Edge,
+    /// A small server.
+    Standalone,
+}
+
+/// What differs by profile.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Attempts that may be claimed, starting or running at once. Each costs a shim and the user's
+    /// processes; 4 leave room in 64 PIDs (design D17).
+    pub active_attempts: usize,
+    /// Runs that may wait; beyond this a start is refused, so that a flood cannot fill the flash.
+    pub queued_runs: usize,
+    /// SQLite's page cache.
+    pub cache_bytes: u64,
+    /// The size a rollback journal or WAL is cut back to.
+    pub journal_bytes: u64,
+    /// Pages in the WAL before a checkpoint: 256 of 4 KiB is 1 MiB of flash, 1000 is SQLite's own default.
+    pub checkpoint_pages: u32,
+    /// Threads that run handlers, and connections kept to the HTTP library (design D12).
+    pub http_workers: usize,
+    /// Client connections open at once at the gate.
+    pub connections: usize,
+    /// The most one Attempt's log may hold; also bounded by the file system ([`LOG_SHARE_ATTEMPT`]).
+    pub attempt_log_bytes: u64,
+    /// Free space that must remain on the log file system, unless a tenth of it is less.
+    pub log_floor_bytes: u64,
+    /// All logs together, unless a tenth of the file system (a sixteenth of memory on tmpfs) is less.
+    pub logs_bytes: u64,
+    /// The most one log range answer carries.
+    pub log_range_bytes: u32,
+    /// What a log range answer carries when the caller does not say.
+    pub log_range_default_bytes: u32,
+    /// Runs the dispatcher reads in one page (spec/execution section 10).
+    pub dispatch_page: usize,
+    /// A task as defined may be retried this often a minute by hand.
+    pub manual_retries_per_minute: u32,
+}
+
+/// The router's numbers.
+pub const EDGE: Limits = Limits {
+    active_attempts: 4,
+    queued_runs: 256,
+    cache_bytes: MIB,
+    journal_bytes: MIB,
+    checkpoint_pages: 256,
+    http_workers: 4,
+    connections: 32,
+    attempt_log_bytes: 4 * MIB,
+    log_floor_bytes: 32 * MIB,
+    logs_bytes: 16 * MIB,
+    log_range_bytes: 32 * 1024,
+    log_range_default_bytes: 16 * 1024,
+    dispatch_page: 4,
+    manual_retries_per_minute: 4,
+};
+
+/// The small server's numbers.
+pub const STANDALONE: Limits = Limits {
+    active_attempts: 32,
+    queued_runs: 4096,
+    cache_bytes: 8 * MIB,
+    journal_bytes: 8 * MIB,
+    checkpoint_pages: 1000,
+    http_workers: 8,
+    connections: 128,
+    attempt_log_bytes: 64 * MIB,
+    log_floor_bytes: 256 * MIB,
+    logs_bytes: 1024 * MIB,
+    log_range_bytes: 32 * 1024,
+    log_range_default_bytes: 32 * 1024,
+    dispatch_page: 16,
+    manual_retries_per_minute: 16,
+};
+
+impl Profile {
+    /// The profile's numbers.
+    pub const fn limits(self) -> &'static Limits {
+        match self {
+            Self::Edge => &EDGE,
+            Self::Standalone => &STANDALONE,
+        }
+    }
+
+    /// Reads the word used on the command line and in answers.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "edge" => Some(Self::Edge),
+            "standalone" => Some(Self::Standalone),
+            _ => None,
+        }
+    }
+
+    /// The word used on the command line and in answers.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Edge => "edge",
+            Self::Standalone => "standalone",
+        }
+    }
+}
+
+// ---- Values on the wire -------------------------------------------------------------------------
+
+/// JSON nesting: the deepest shape we have is 5 deep; 12 is what spec/control section 3 grants.
+pub const JSON_DEPTH_MAX: usize = 12;
+/// JSON values in one text (spec/control section 3).
+pub const JSON_NODES_MAX: usize = 1024;
+/// Entries in one list or object (spec/control section 3).
+pub const JSON_ENTRIES_MAX: usize = 256;
+/// One string: an environment value is the longest we take (spec/control section 3).
+pub const JSON_STRING_BYTES_MAX: usize = 16 * 1024;
+/// A whole task spec in canonical form (spec/control section 3).
+pub const SPEC_BYTES_MAX: usize = 64 * 1024;
+/// Revisions count 1..=2147483647 (spec/control section 0).
+pub const REVISION_MAX: i64 = 2_147_483_647;
+/// Times are epoch milliseconds that a double still holds exactly (spec/control section 0).
+pub const TIME_MS_MAX: i64 = (1 << 53) - 1;
+/// A task's display name; two lines of a terminal.
+pub const TITLE_BYTES_MAX: usize = 256;
+/// A task's description; a paragraph.
+pub const DESCRIPTION_BYTES_MAX: usize = 2048;
+/// Labels of one task (spec/control section 3).
+pub const LABELS_MAX: usize = 32;
+/// One label's name.
+pub const LABEL_NAME_BYTES_MAX: usize = 64;
+/// One label's value (spec/control section 3).
+pub const LABEL_VALUE_BYTES_MAX: usize = 256;
+/// A subject's id (spec/control section 0).
+pub const SUBJECT_ID_BYTES_MAX: usize = 255;
+/// An event's payload: identities, digests and codes only, so small.
+pub const EVENT_PAYLOAD_BYTES_MAX: usize = 1024;
+
+// ---- Commands -----------------------------------------------------------------------------------
+
+/// Arguments of one command, the program not counted (spec/execution section 3).
+pub const ARGS_MAX: usize = 256;
+/// Program and arguments together, each with its NUL (spec/execution section 3).
+pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
+/// Environment entries a task may define (spec/control section 3).
+pub const ENV_ENTRIES_MAX: usize = 256;
+/// Names and values a task may define, together (spec/control section 3).
+pub const ENV_BYTES_MAX: usize = 64 * 1024;
+/// One environment value: the longest JSON string we take.
+pub const ENV_VALUE_BYTES_MAX: usize = JSON_STRING_BYTES_MAX;
+/// An absolute path, NUL included (PATH_MAX of limits.h).
+pub const PATH_BYTES_MAX: usize = 4096;
+/// A timeout: 365 days (spec/execution section 3).
+pub const TIMEOUT_MS_MAX: i64 = 365 * 86_400_000;
+/// Between TERM and KILL when the task does not say (design D14).
+pub const GRACE_MS_DEFAULT: i64 = 5_000;
+/// Between TERM and KILL at most, so that a stop always ends (design D14).
+pub const GRACE_MS_MAX: i64 = 300_000;
+/// The smallest log a task may ask for (spec/execution section 9).
+pub const LOG_BYTES_MIN: i64 = 64 * 1024;
+/// The largest log a task may ask for (spec/execution section 9).
+pub const LOG_BYTES_MAX: i64 = 1024 * 1024 * 1024;
+/// What the shim is told in one piece: command, environment and paths, with room for lengths.
+pub const ORDERS_BYTES_MAX: usize = 512 * 1024;
+
+// ---- Processes ----------------------------------------------------------------------------------
+
+/// From fork to `ready`. Only exec and a few system calls; a router with slow flash needs seconds.
+pub const LAUNCH_MS_MAX: u64 = 10_000;
+/// After the main process ends, how long output and leftovers may go on (design D6).
+pub const DRAIN_GRACE_MS: u64 = 2_000;
+/// After KILL, how long the end of a process is waited for (design D17).
+pub const KILL_WAIT_MS: u64 = 2_000;
+/// Looks at /proc for new descendants in one stop (design D6).
+pub const CLOSURE_PASSES_MAX: usize = 20;
+/// A durable handle's text (design D5).
+pub const HANDLE_BYTES_MAX: usize = 128;
+/// A receipt's text (spec/execution section 4).
+pub const RECEIPT_BYTES_MAX: usize = 4096;
+/// PIDs that must be free before a launch: shim, user process and a few of its own (design D17).
+pub const PIDS_FREE_MIN: u64 = 8;
+/// Memory that must be free before a launch (design D17).
+pub const MEMORY_FREE_MIN: u64 = 8 * MIB;
+/// The space floor of the state folder, unless [`STATE_FLOOR_SHARE`] of it is more (design D11).
+pub const STATE_FLOOR_BYTES: u64 = 512 * KIB;
+/// One part in this many of the state's file system stays free (5 %, design D11).
+pub const STATE_FLOOR_SHARE: u64 = 20;
+/// One Attempt's log takes at most one part in this many of its file system (5 %, design D11).
+pub const LOG_SHARE_ATTEMPT: u64 = 20;
+/// The log floor is at most one part in this many of the log file system (10 %, design D11).
+pub const LOG_SHARE_FLOOR: u64 = 10;
+/// While something waits for pids, memory or disk, how often it is looked at again.
+pub const WAIT_RECHECK_MS: u64 = 5_000;
+
+// ---- Store --------------------------------------------------------------------------------------
+
+/// Requests waiting for the store thread; beyond this a caller is told it is busy (design D2).
+pub const STORE_QUEUE: usize = 256;
+/// Requests committed together (design D2).
+pub const STORE_BATCH: usize = 16;
+/// How long a caller waits for the store. Slow flash syncs take tens of milliseconds; a batch of
+/// 16 behind a checkpoint takes seconds at worst.
+pub const STORE_WAIT_MS: u64 = 15_000;
+/// Runs that may be dispatching or running at start (spec/execution section 7).
+pub const RECOVERY_CANDIDATES_MAX: usize = 256;
+/// Rows in one page of a list when the caller does not say (spec/control section 6).
+pub const PAGE_DEFAULT: usize = 32;
+/// Rows in one page of a list at most (spec/control section 6).
+pub const PAGE_MAX: usize = 64;
+/// Rows in one page of the audit at most (spec/control section 2).
+pub const AUDIT_PAGE_MAX: usize = 64;
+/// Receipts resolved along with one completion.
+pub const RESOLVED_MAX: usize = 64;
+
+// ---- HTTP ---------------------------------------------------------------------------------------
+
+/// Request line and headers (design D12).
+pub const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// A whole request, head and body (design D12).
+pub const REQUEST_BYTES_MAX: usize = 128 * 1024;
+/// From accept to the end of the head (design D12).
+pub const HEAD_MS_MAX: u64 = 5_000;
+/// From accept to the end of the body (design D12).
+pub const REQUEST_MS_MAX: u64 = 15_000;
+/// All of the gate's buffers together (design D12).
+pub const GATE_BYTES_MAX: usize = 1024 * 1024;
+/// A whole request waits this long for a worker, then 503 (design D12).
+pub const UPSTREAM_WAIT_MS: u64 = 2_000;
+/// A worker may take this long to answer; longer than the store's own bound.
+pub const ANSWER_MS_MAX: u64 = 30_000;
+/// A client may take this long to read its answer (design D12: slow readers are bounded).
+pub const DELIVER_MS_MAX: u64 = 15_000;
+/// At the end of serving, how long accepted requests may finish (design D17).
+pub const HTTP_DRAIN_MS: u64 = 5_000;
+/// An answer's body (spec/execution section 12).
+pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
+/// The body of task.start and run.cancel (seed 376).
+pub const MUTATION_BODY_BYTES_MAX: usize = 512;
+/// The body of a task PUT: a spec, its description and labels, with JSON's escapes.
+pub const TASK_BODY_BYTES_MAX: usize = 112 * 1024;
+/// A rejection of one reason is written at most this often (design D13).
+pub const REJECTION_FOLD_MS: u64 = 60_000;
+
+// What must hold between the numbers, so that a changed one cannot break another unseen.
+const _: () = {
+    assert!(HEAD_BYTES_MAX + TASK_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
+    assert!(SPEC_BYTES_MAX <= TASK_BODY_BYTES_MAX);
+    assert!(REQUEST_BYTES_MAX * 4 <= GATE_BYTES_MAX);
+    assert!(COMMAND_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
+    assert!(STORE_BATCH <= STORE_QUEUE);
+    assert!(STORE_WAIT_MS < ANSWER_MS_MAX);
+    assert!(HEAD_MS_MAX < REQUEST_MS_MAX);
+    assert!(PAGE_DEFAULT <= PAGE_MAX);
+    assert!(EDGE.active_attempts < EDGE.queued_runs);
+    assert!(EDGE.http_workers < EDGE.connections);
+    assert!(STANDALONE.http_workers < STANDALONE.connections);
+    assert!(EDGE.log_range_bytes as usize * 4 / 3 + 1024 < RESPONSE_BYTES_MAX);
+};

@@ -1,0 +1,15 @@
+//! What the system talks about, and nothing else: no I/O, no clock, no randomness of its own.
+//! Every other module may use this one; it uses none of them.
+
+pub mod command;
+pub mod digest;
+pub mod event;
+pub mod id;
+pub mod json;
+pub mod life;
+pub mod limits;
+pub mod name;
+pub mod policy;
+pub mod record;
+pub mod task;
+pub mod word;

@@ -1,0 +1,175 @@
+//! The machine words of refusals, in one table: code, HTTP status and what to do about it.
+//!
+//! Modules have error kinds of their own; at the edge each becomes one of these (design D18). The
+//! command line turns a status into an exit code with [`exit_code`].
+
+/// A refusal as the outside sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// The stable machine word.
+    pub code: &'static str,
+    /// Which of several causes, where the code has them.
+    pub reason: Option<&'static str>,
+    /// The HTTP status.
+    pub status: u16,
+}
+
+const fn word(status: u16, code: &'static str) -> Word {
+    Word { code, reason: None, status }
+}
+
+const fn fence(code: &'static str, reason: &'static str) -> Word {
+    Word { code, reason: Some(reason), status: 409 }
+}
+
+/// The head is not HTTP, or breaks a rule of the surface.
+pub const INVALID_REQUEST: Word = word(400, "invalid_request");
+/// The query has an unknown, repeated, empty or malformed part.
+pub const INVALID_QUERY: Word = word(400, "invalid_query");
+/// The body is not the exact JSON shape of the route.
+pub const INVALID_BODY: Word = word(400, "invalid_request_body");
+/// No credential, or none that works. One answer for every cause.
+pub const AUTHENTICATION_REQUIRED: Word = word(401, "authentication_required");
+/// The credential works and the role does not allow it.
+pub const FORBIDDEN: Word = word(403, "forbidden");
+/// No such path.
+pub const ROUTE_NOT_FOUND: Word = word(404, "route_not_found");
+/// The path exists with other methods.
+pub const METHOD_NOT_ALLOWED: Word = word(405, "method_not_allowed");
+/// The request did not arrive in time.
+pub const REQUEST_TIMEOUT: Word = word(408, "request_timeout");
+/// A body must say how long it is.
+pub const LENGTH_REQUIRED: Word = word(411, "length_required");
+/// The body is longer than the route takes.
+pub const BODY_TOO_LARGE: Word = word(413, "request_body_too_large");
+/// The head is longer than 8 KiB.
+pub const HEAD_TOO_LARGE: Word = word(431, "request_head_too_large");
+/// No worker came free in time.
+pub const SERVER_OVERLOADED: Word = word(503, "server_overloaded");
+/// The daemon is stopping.
+pub const SERVER_DRAINING: Word = word(503, "server_draining");
+/// The credential could not be checked.
+pub const AUTHENTICATION_UNAVAILABLE: Word = word(503, "authentication_unavailable");
+/// The decision could not be made.
+pub const AUTHORIZATION_UNAVAILABLE: Word = word(503, "authorization_unavailable");
+/// The audit row could not be written, so nothing was done.
+pub const AUDIT_UNAVAILABLE: Word = word(503, "audit_unavailable");
+
+/// The body is not a canonical task start.
+pub const INVALID_TASK_START: Word = word(400, "invalid_task_start_request");
+/// No such task here.
+pub const TASK_NOT_FOUND: Word = word(404, "task_not_found");
+/// The store could not decide the start.
+pub const TASK_START_UNAVAILABLE: Word = word(503, "task_start_unavailable");
+/// The task could not be read.
+pub const TASK_QUERY_UNAVAILABLE: Word = word(503, "task_query_unavailable");
+/// The definition breaks a rule; the message names the field.
+pub const INVALID_TASK_DEFINITION: Word = word(400, "invalid_task_definition");
+/// The definition asks for something this version does not have.
+pub const TASK_SPEC_UNSUPPORTED: Word = word(400, "TASK_SPEC_UNSUPPORTED");
+/// The definition could not be stored.
+pub const TASK_DEFINITION_UNAVAILABLE: Word = word(503, "task_definition_unavailable");
+/// No such Run here.
+pub const RUN_NOT_FOUND: Word = word(404, "run_not_found");
+/// The Run could not be read.
+pub const RUN_QUERY_UNAVAILABLE: Word = word(503, "run_query_unavailable");
+/// No such log here.
+pub const ARTIFACT_NOT_FOUND: Word = word(404, "artifact_not_found");
+/// The log was removed by retention.
+pub const ARTIFACT_RETIRED: Word = word(410, "artifact_retired");
+/// The log should be there and is not, or is not safe to read.
+pub const ARTIFACT_UNAVAILABLE: Word = word(503, "artifact_unavailable");
+/// The access change breaks a rule; the message names the field.
+pub const INVALID_ACCESS: Word = word(400, "invalid_access_request");
+/// No such subject or credential.
+pub const ACCESS_NOT_FOUND: Word = word(404, "access_not_found");
+/// The access change could not be stored, or the listing read.
+pub const ACCESS_UNAVAILABLE: Word = word(503, "access_unavailable");
+/// The audit could not be read.
+pub const AUDIT_QUERY_UNAVAILABLE: Word = word(503, "audit_query_unavailable");
+
+/// Why a mutation's fences did not hold. One set for every mutation; the code says which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FenceReason {
+    /// Project, role or credential is not what it was at admission.
+    AuthorizationChanged,
+    /// The task is not at the expected revision or digest.
+    DefinitionChanged,
+    /// The task is switched off.
+    TaskDisabled,
+    /// The task can never be executed here.
+    TaskNotExecutable,
+    /// The mutation id was used for something else.
+    MutationConflict,
+    /// The binding or credential is not at the expected version.
+    VersionChanged,
+    /// Nobody could manage the project any more.
+    LastOwner,
+}
+
+impl FenceReason {
+    /// The stable machine word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::AuthorizationChanged => "authorization_changed",
+            Self::DefinitionChanged => "definition_changed",
+            Self::TaskDisabled => "task_disabled",
+            Self::TaskNotExecutable => "task_not_executable",
+            Self::MutationConflict => "mutation_conflict",
+            Self::VersionChanged => "version_changed",
+            Self::LastOwner => "last_owner",
+        }
+    }
+}
+
+/// A refused task start.
+pub const fn task_start_fence(reason: FenceReason) -> Word {
+    fence("task_start_fence_rejected", reason.word())
+}
+
+/// A refused task definition.
+pub const fn task_definition_fence(reason: FenceReason) -> Word {
+    fence("task_definition_fence_rejected", reason.word())
+}
+
+/// A refused access change.
+pub const fn access_fence(reason: FenceReason) -> Word {
+    fence("access_fence_rejected", reason.word())
+}
+
+/// The command line's exit codes (design D18).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// The run did not succeed (`--wait`).
+    RunFailed = 1,
+    /// Wrong usage or invalid input.
+    Usage = 2,
+    /// Refused: not allowed, not found, changed meanwhile.
+    Refused = 3,
+    /// Unavailable: no daemon, no store, no space.
+    Unavailable = 4,
+}
+
+/// The exit code for an HTTP status.
+pub const fn exit_code(status: u16) -> Exit {
+    match status {
+        200..=299 => Exit::Done,
+        400 | 411 | 413 | 431 => Exit::Usage,
+        500..=599 | 408 => Exit::Unavailable,
+        _ => Exit::Refused,
+    }
+}
+
+// Codes of a Run or Attempt that ended badly (spec/execution section 13). They are stored and shown.
+
+/// The launch failed before anything of the task ran.
+pub const EXECUTOR_START_FAILED: &str = "EXECUTOR_START_FAILED";
+/// The process is gone and left no receipt.
+pub const EXITED_WITHOUT_RECEIPT: &str = "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT";
+/// Ownership could not be stored; the process was stopped.
+pub const OWNERSHIP_NOT_STORED: &str = "EXECUTOR_OWNERSHIP_NOT_STORED";
+/// The log has a hole because writing to it failed.
+pub const LOG_WRITE_FAILED: &str = "LOG_WRITE_FAILED";

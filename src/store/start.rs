@@ -1,0 +1,255 @@
+//! The transactions of a Run's start and end: T1 to T6 of spec/execution section 2.
+
+use super::thread::Operation;
+use crate::model::command::Command;
+use crate::model::digest::Digest;
+use crate::model::id::{AttemptId, MutationId, RunId};
+use crate::model::life::RunState;
+use crate::model::name::Name;
+use crate::model::policy::Authority;
+use crate::model::record::Completion;
+use crate::model::task::TaskRef;
+use crate::model::word::FenceReason;
+
+/// T1: admits a Run of a task (seed 376, the fixed order of its one transaction), with its
+/// `allowed` audit row in the same transaction.
+pub struct AdmitStart {
+    /// Who asks and on what basis.
+    pub authority: Authority,
+    /// Which task.
+    pub task: Name,
+    /// The mutation's name.
+    pub mutation: MutationId,
+    /// The revision and digest the caller has seen.
+    pub expected: TaskRef,
+}
+
+/// What became of a task start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// A new Run is queued.
+    Accepted(Admitted),
+    /// The same mutation was admitted before; this is what it made.
+    Existing(Admitted),
+    /// No such task in this project.
+    TaskNotFound,
+    /// A fence did not hold.
+    Refused(FenceReason),
+    /// The queue of waiting Runs is full, or a record needed for the decision is missing or
+    /// damaged: 503 with this machine word as reason.
+    Unavailable(&'static str),
+}
+
+/// The identities of an admitted Run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The Run.
+    pub run: RunId,
+    /// Its first Attempt.
+    pub attempt: AttemptId,
+    /// The task.
+    pub task: Name,
+    /// The pinned revision.
+    pub task_ref: TaskRef,
+    /// When it was queued.
+    pub queued_at_ms: i64,
+}
+
+impl Operation for AdmitStart {
+    type Out = Started;
+}
+
+/// A queued Run whose claimed Attempt may be started, with its immutable inputs read and checked.
+#[derive(Clone)]
+pub struct Candidate {
+    /// The Run.
+    pub run: RunId,
+    /// Its latest, claimed Attempt.
+    pub attempt: AttemptId,
+    /// 1, 2, ...
+    pub attempt_number: i64,
+    /// The project.
+    pub project: Name,
+    /// The task.
+    pub task: Name,
+    /// The trigger that made it, if one did.
+    pub trigger: Option<String>,
+    /// The instant it was scheduled for, if it was.
+    pub scheduled_for_ms: Option<i64>,
+    /// What to run; `None` when the pinned execution revision or recipe is missing or does not
+    /// match its digest: the Run must be failed with a reason, not started.
+    pub command: Option<Command>,
+}
+
+/// Reads one page of candidates: runtime-owned queued Runs without a cancel intent whose latest
+/// Attempt is claimed; priority descending, then age, then attempt id (spec/execution section 10).
+pub struct ListCandidates {
+    /// At most so many.
+    pub limit: usize,
+    /// Runs to leave out, because their start is under way already.
+    pub except: Vec<RunId>,
+}
+
+impl Operation for ListCandidates {
+    type Out = Vec<Candidate>;
+}
+
+/// T2: the authority to spawn, before any spawn. Run queued -> dispatching, Attempt claimed ->
+/// starting, with digest, log artifact and the receipt journal's row.
+pub struct BeginStart {
+    /// The Run.
+    pub run: RunId,
+    /// Its Attempt.
+    pub attempt: AttemptId,
+    /// SHA-256 of the callback token.
+    pub token_digest: Digest,
+    /// The log's artifact id.
+    pub log_artifact: String,
+    /// Journal rows whose receipts are deleted, resolved along with this commit.
+    pub resolved: Vec<AttemptId>,
+}
+
+/// Whether a step of a start still applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It did and is committed.
+    Done,
+    /// The Run or Attempt has moved on; nothing was written.
+    Raced,
+}
+
+impl Operation for BeginStart {
+    type Out = Step;
+}
+
+/// T3: ownership. Attempt starting -> running with handle, pid and time; Run dispatching -> running.
+/// The fence is the token digest of T2, because that names exactly one start. A cancel intent that
+/// came in meanwhile does not stop it; control acts on the running Attempt.
+pub struct TakeOwnership {
+    /// The Run.
+    pub run: RunId,
+    /// Its Attempt.
+    pub attempt: AttemptId,
+    /// The digest stored by T2.
+    pub token_digest: Digest,
+    /// The durable handle's text.
+    pub handle: String,
+    /// The shim's pid, equal to the handle's.
+    pub pid: i32,
+}
+
+impl Operation for TakeOwnership {
+    type Out = Step;
+}
+
+/// T4: the launch failed before ownership, nothing of the task ran. Both -> failed. Also used for a
+/// candidate that cannot be materialised at all (`from` queued: claimed Attempt and queued Run move
+/// through dispatching/starting in the same transaction, so that every event is there).
+pub struct FailStart {
+    /// The Run.
+    pub run: RunId,
+    /// Its Attempt.
+    pub attempt: AttemptId,
+    /// The machine word.
+    pub error_code: &'static str,
+    /// Step and system error in words; no command, environment or path.
+    pub error_summary: String,
+}
+
+impl Operation for FailStart {
+    type Out = Step;
+}
+
+/// T5 and every other loss: Attempt starting or running -> lost, Run -> lost. Only after proof that
+/// no process of it lives.
+pub struct Lose {
+    /// The Run.
+    pub run: RunId,
+    /// Its Attempt.
+    pub attempt: AttemptId,
+    /// The machine word.
+    pub error_code: &'static str,
+}
+
+impl Operation for Lose {
+    type Out = Step;
+}
+
+/// T6: applies a receipt. Attempt and Run to their end by spec/execution 8.2.
+pub struct Complete {
+    /// What the receipt proves.
+    pub completion: Completion,
+    /// Journal rows whose receipts are deleted, resolved along with this commit.
+    pub resolved: Vec<AttemptId>,
+}
+
+/// What became of a receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completed {
+    /// The Run is now in this state.
+    Applied(RunState),
+    /// It had ended before; the receipt changes nothing and may be deleted.
+    AlreadyTerminal,
+    /// The receipt does not belong to this Attempt: quarantine it. The word says why.
+    Invalid(&'static str),
+}
+
+impl Operation for Complete {
+    type Out = Completed;
+}
+
+/// A Run that has authority or ownership and whose end is not known (spec/execution section 7).
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    /// The Run.
+    pub run: RunId,
+    /// Its state: dispatching or running.
+    pub run_state: RunState,
+    /// Its version, for the final proof.
+    pub run_version: i64,
+    /// Its active Attempts; anything but one is ambiguous.
+    pub active_attempts: usize,
+    /// The latest Attempt.
+    pub attempt: crate::model::record::Attempt,
+    /// The digest stored by T2.
+    pub token_digest: Option<Digest>,
+}
+
+/// Reads every dispatching or running Run, by Run id, at most `limit`; one more is fetched to tell
+/// whether there are more.
+pub struct ListInFlight {
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Operation for ListInFlight {
+    /// The Runs and whether there are more.
+    type Out = (Vec<InFlight>, bool);
+}
+
+/// Counts Attempts that are starting or running.
+pub struct CountActive;
+
+impl Operation for CountActive {
+    type Out = usize;
+}
+
+/// Lists journal rows of ended Attempts, oldest first, for deleting receipts that a crash left behind.
+pub struct ListResolvable {
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Operation for ListResolvable {
+    type Out = Vec<AttemptId>;
+}
+
+/// Resolves journal rows whose receipts are deleted.
+pub struct Resolve {
+    /// The Attempts.
+    pub attempts: Vec<AttemptId>,
+}
+
+impl Operation for Resolve {
+    type Out = ();
+}

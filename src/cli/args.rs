@@ -66,7 +66,7 @@ pub fn read(table: &'static [Command], arguments: impl IntoIterator<Item = OsStr
         // lexopt swallows `--`; what follows it must not be mixed with arguments.
         if parser.try_raw_args().and_then(|raw| raw.peek().map(|next| next == "--")) == Some(true) {
             let all = parser.raw_args().map_err(|e| Failure::usage(e.to_string()))?;
-            let rest = all.skip(1).map(|value| argument(value)).collect::<Result<_, _>>()?;
+            let rest = all.skip(1).map(argument).collect::<Result<_, _>>()?;
             given.rest = Some(rest);
             break;
         }
@@ -150,7 +150,8 @@ fn under(table: &'static [Command], words: &[String]) -> impl Iterator<Item = &'
 
 fn check_words(table: &'static [Command], words: &[String]) -> Result<(), Failure> {
     let Some((last, before)) = words.split_last() else { return Ok(()) };
-    if before.first().map_or(last.as_str(), String::as_str) == "help" || under(table, words).next().is_some() {
+    let helps = words[0] == "help";
+    if helps || find(table, words).is_some() || under(table, words).next().is_some() {
         return Ok(());
     }
     let known = under(table, before).chain(before.is_empty().then_some("help"));
@@ -170,7 +171,9 @@ fn flags(table: &'static [Command], words: &[String]) -> impl Iterator<Item = &'
 }
 
 fn unknown(table: &'static [Command], words: &[String], typed: &str) -> Failure {
-    let near = nearest(typed.trim_start_matches('-'), flags(table, words).map(|flag| flag.long));
+    // One letter resembles nothing.
+    let long = typed.strip_prefix("--");
+    let near = long.and_then(|long| nearest(long, flags(table, words).map(|flag| flag.long)));
     let near = near.map(|near| format!("; the nearest known one is --{near}")).unwrap_or_default();
     let place = if words.is_empty() { String::new() } else { format!("`{}` has ", words.join(" ")) };
     Failure::usage(format!("{place}no option {}{near}", typed.escape_debug()))
@@ -200,7 +203,7 @@ fn check_shape(command: &Command, given: &Given) -> Result<(), Failure> {
     }
     if let Some(extra) = given.args.get(command.args.len()) {
         let way_out = match command.rest {
-            Some(rest) => format!("put `--` before the command: -- {rest}"),
+            Some(_) => "put `--` before the program to run".to_owned(),
             None => format!("see `qinglet help {words}`"),
         };
         return Err(Failure::usage(format!("`{words}` does not take `{}`; {way_out}", extra.escape_debug())));
@@ -214,4 +217,45 @@ fn check_shape(command: &Command, given: &Given) -> Result<(), Failure> {
 /// The refusal of something that is known and not built.
 pub fn not_here(what: &str) -> Failure {
     Failure::refused(format!("{what} is not in this version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::COMMANDS;
+    use super::*;
+
+    fn asked(line: &[&str]) -> Result<Asked, Failure> {
+        read(COMMANDS, line.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn every_command_of_the_table_is_reached_by_its_words_or_refused_by_name() {
+        for command in COMMANDS {
+            let mut line: Vec<&str> = command.words.split(' ').collect();
+            line.extend(command.args);
+            match (asked(&line), command.body) {
+                (Ok(Asked::Do(found, _)), Some(_)) => assert_eq!(found.words, command.words),
+                (Err(failure), None) => assert!(failure.message.contains(command.words), "{}", failure.message),
+                _ => panic!("{}", command.words),
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_left_alone() {
+        let line = ["task", "add", "a", "--json", "--", "/bin/x", "--json", "--", ""];
+        let Ok(Asked::Do(_, given)) = asked(&line) else { panic!() };
+        assert!(given.has("json"));
+        assert_eq!(given.arg(0), "a");
+        assert_eq!(given.rest.unwrap(), ["/bin/x", "--json", "--", ""]);
+    }
+
+    #[test]
+    fn global_options_stand_before_or_after_the_words() {
+        for line in [&["--state", "/s", "runs", "--limit=3"][..], &["runs", "--limit", "3", "--state=/s"]] {
+            let Ok(Asked::Do(_, given)) = asked(line) else { panic!() };
+            assert_eq!(given.text("state").unwrap(), Some("/s"));
+            assert_eq!(given.text("limit").unwrap(), Some("3"));
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! and every answer bounded.
 
 use super::connect::connect;
+use super::context::state_option;
 use super::failure::Failure;
 use super::reply::{self, Reply};
 use super::token;
@@ -9,6 +10,7 @@ use crate::model::limits;
 use crate::model::name::DEFAULT_PROJECT;
 use serde_json::Value;
 use std::cell::Cell;
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -104,8 +106,7 @@ impl Client {
         );
         if let Some(body) = body {
             let body = body.to_string();
-            request
-                .push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+            let _ = write!(request, "Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         } else {
             request.push_str("\r\n");
         }
@@ -124,16 +125,17 @@ impl Client {
     fn explain(&self, trouble: Trouble) -> Failure {
         let socket = self.socket.display();
         let state = self.state.display();
+        let option = state_option(&self.state);
         let message = match trouble {
             Trouble::Own(failure) => return failure,
             Trouble::Unreached(error) if error.kind() == ErrorKind::PermissionDenied => {
                 format!("may not reach the daemon at {socket}: permission denied; use the account that owns {state}")
             }
             Trouble::Unreached(error) if error.kind() == ErrorKind::NotFound && !self.state.exists() => {
-                format!("there is no state at {state}; make one with `qinglet --state {state} init`")
+                format!("there is no state at {state}; make one with `qinglet {option}init`")
             }
             Trouble::Unreached(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                format!("no daemon answers at {socket}; start it with `qinglet --state {state} serve`")
+                format!("no daemon answers at {socket}; start it with `qinglet {option}serve`")
             }
             Trouble::Unreached(error) => format!("cannot reach the daemon at {socket}: {error}"),
             Trouble::Broken(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {

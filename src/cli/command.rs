@@ -15,7 +15,7 @@ pub struct Command {
     pub words: &'static str,
     /// Its arguments in order, all required, as the help text names them.
     pub args: &'static [&'static str],
-    /// What may follow after `--`, as the help text names it.
+    /// When something may follow after `--`: what, as the help text shows it.
     pub rest: Option<&'static str>,
     /// Its options.
     pub flags: &'static [Flag],

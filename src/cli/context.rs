@@ -3,6 +3,7 @@
 use super::args::Given;
 use super::client::Client;
 use super::failure::Failure;
+use super::quote::quote;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -34,13 +35,18 @@ impl Context {
         Client::new(&self.state, self.token_file.as_deref())
     }
 
-    /// What to type to come to this state again: empty for the default one.
+    /// What to type to come to this state again, with a space: empty for the default one.
     pub fn state_option(&self) -> String {
-        if self.state == Path::new(STATE_DEFAULT) {
-            return String::new();
-        }
-        format!("--state {} ", self.state.display())
+        state_option(&self.state)
     }
+}
+
+/// What to type to come to this state, with a space: empty for the default one.
+pub fn state_option(state: &Path) -> String {
+    if state == Path::new(STATE_DEFAULT) {
+        return String::new();
+    }
+    format!("--state {} ", quote(&state.to_string_lossy()))
 }
 
 /// Writes text to the standard output as it is.

@@ -71,7 +71,7 @@ fn shape(command: &Command) -> String {
         let _ = write!(shape, " {arg}");
     }
     if let Some(rest) = command.rest {
-        let _ = write!(shape, " -- {rest}");
+        let _ = write!(shape, " {rest}");
     }
     shape
 }

@@ -21,6 +21,7 @@ mod logs;
 mod mutation;
 mod nearest;
 mod outcome;
+mod quote;
 mod reply;
 mod run;
 mod runs;

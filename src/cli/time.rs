@@ -20,10 +20,10 @@ pub fn took(ms: i64) -> String {
     let ms = ms.max(0);
     let (seconds, minutes, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
     match ms {
-        ..1_000 => format!("{ms}ms"),
-        ..60_000 => format!("{seconds}.{}s", ms % 1000 / 100),
-        ..3_600_000 => format!("{minutes}m{:02}s", seconds % 60),
-        ..86_400_000 => format!("{hours}h{:02}m", minutes % 60),
+        0..1_000 => format!("{ms}ms"),
+        1_000..60_000 => format!("{seconds}.{}s", ms % 1000 / 100),
+        60_000..3_600_000 => format!("{minutes}m{:02}s", seconds % 60),
+        3_600_000..86_400_000 => format!("{hours}h{:02}m", minutes % 60),
         _ => format!("{}d{:02}h", hours / 24, hours % 24),
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub const COMMAND: Command = Command {
     words: "task add",
     args: &["ID"],
-    rest: Some("FILE ARG..."),
+    rest: Some("(--shell TEXT | -- FILE ARG...)"),
     flags: &[
         Flag::value("shell", "TEXT", "run TEXT with /bin/sh, instead of a program after --"),
         Flag::value("name", "TEXT", "what people call it; the id when not given"),

@@ -5,6 +5,7 @@ use super::super::cell::{cell, time};
 use super::super::command::Command;
 use super::super::context::{Context, print, print_json};
 use super::super::failure::Failure;
+use super::super::quote::quote;
 use super::super::table::{Table, printable};
 use super::super::time::took;
 use crate::model::word::Exit;
@@ -61,20 +62,10 @@ fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {
 
 /// The command as one could type it: an argument that a shell would take apart is quoted.
 fn program(command: &Value) -> String {
-    let quote = |text: &str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-        if !text.is_empty() && text.chars().all(plain) {
-            text.to_owned()
-        } else {
-            format!("'{}'", text.replace('\'', "'\\''"))
-        }
-    };
-    match command["kind"].as_str() {
-        Some("shell") => format!("{} -c {}", cell(&command["shell"]), quote(&cell(&command["command"]))),
-        _ => {
-            let args = command["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let words: Vec<String> = command["file"].as_str().into_iter().chain(args).map(quote).collect();
-            words.join(" ")
-        }
+    if command["kind"] == "shell" {
+        return format!("{} -c {}", cell(&command["shell"]), quote(&cell(&command["command"])));
     }
+    let args = command["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let words: Vec<String> = command["file"].as_str().into_iter().chain(args).map(quote).collect();
+    words.join(" ")
 }

@@ -2,8 +2,8 @@
 //! raw HTTP, so that a test is a few lines. Dropping it ends its own daemon and tasks, and nothing
 //! else on the machine.
 
-// Each test file is a crate of its own and uses what it needs.
-#![allow(dead_code, clippy::missing_panics_doc)]
+// Each test file is a crate of its own and uses what it needs; here a panic is how a test fails.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod http;
 pub mod tree;

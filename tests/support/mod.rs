@@ -6,6 +6,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod http;
+pub mod peer;
 pub mod tree;
 
 use serde_json::Value;
@@ -26,6 +27,7 @@ pub const BOUND: Duration = Duration::from_secs(60);
 /// One state with, perhaps, a daemon.
 pub struct Bench {
     root: PathBuf,
+    state: PathBuf,
     env: Vec<(String, String)>,
     daemon: Option<Child>,
     /// Shims of daemons that were killed; their tasks go on.
@@ -52,7 +54,14 @@ impl Bench {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("qinglet-test-{}-{count}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&root).unwrap();
-        Self { root, env: Vec::new(), daemon: None, orphans: Vec::new() }
+        Self { state: root.join("state"), root, env: Vec::new(), daemon: None, orphans: Vec::new() }
+    }
+
+    /// An empty bench with its state somewhere else, for instance below a very long path.
+    pub fn at(state: &Path) -> Self {
+        let mut bench = Self::new();
+        state.clone_into(&mut bench.state);
+        bench
     }
 
     /// A bench with an initialised state.
@@ -76,7 +85,7 @@ impl Bench {
 
     /// The state folder.
     pub fn state(&self) -> PathBuf {
-        self.root.join("state")
+        self.state.clone()
     }
 
     /// The owner's token.
@@ -98,7 +107,8 @@ impl Bench {
         self
     }
 
-    fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+    /// The command line, ready to be started.
+    pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_qinglet"));
         command.arg("--state").arg(self.state()).args(args).stdin(Stdio::null());
         command.env_remove("QINGLET_TOKEN_FILE").envs(self.env.iter().map(|(name, value)| (name, value)));

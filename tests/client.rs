@@ -1,6 +1,9 @@
 //! The command line as a client: what it asks, how it takes refusals, what it outlasts. Against a
 //! scripted daemon, because a real one cannot be made to answer these things on demand.
 
+// In the helpers below a panic is how a test fails.
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use base64ct::{Base64, Encoding};
@@ -8,7 +11,7 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::process::Stdio;
 use support::peer::{Asked, Peer};
-use support::{Bench, until};
+use support::{Bench, tree, until};
 
 const RUN: &str = "018f5e7a-9b1c-7def-8123-456789abcdef";
 const ATTEMPT: &str = "018f5e7a-9b1c-7def-8123-456789abcde0";
@@ -111,6 +114,11 @@ fn waiting_outlasts_a_daemon_that_is_away_for_a_moment() {
     let mut child = bench.spawn(&["run", "a", "--wait"], &bench.root().join("out"));
     until("the first look", || (peer.asked().len() >= 3).then_some(()));
     drop(peer);
+    // It slept more than once since, so it has looked and found nobody.
+    let before = tree::sleeps(child.id() as i32);
+    until("it to look again", || {
+        (tree::sleeps(child.id() as i32) > before + 3 || child.try_wait().unwrap().is_some()).then_some(())
+    });
     assert!(child.try_wait().unwrap().is_none(), "it goes on while nobody listens");
     let _back = Peer::new(&bench, |_, _| Some((200, run("failed", Some(3)))));
     assert_eq!(until("its end", || child.try_wait().unwrap()).code(), Some(1));

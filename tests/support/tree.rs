@@ -59,8 +59,17 @@ pub fn threads(pid: i32) -> usize {
 
 /// Resident memory in KiB.
 pub fn resident_kib(pid: i32) -> u64 {
+    status(pid, "VmRSS:")
+}
+
+/// How often its main thread gave the processor away by itself, to sleep or to wait.
+pub fn sleeps(pid: i32) -> u64 {
+    status(pid, "voluntary_ctxt_switches:")
+}
+
+fn status(pid: i32, field: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 

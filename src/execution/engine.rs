@@ -177,13 +177,13 @@ impl<H: Host> Engine<H> {
     }
 
     /// The instant `after_ms` from now, in boot milliseconds.
-    pub(super) fn later(&self, after_ms: u64) -> Option<u64> {
-        Some(self.host.now().boot_ms + after_ms)
+    pub(super) fn later(&self, after_ms: u64) -> u64 {
+        self.host.now().boot_ms + after_ms
     }
 
     /// Looks for room again later.
     pub(super) fn recheck(&mut self) {
-        self.recheck_ms = self.later(WAIT_RECHECK_MS);
+        self.recheck_ms = Some(self.later(WAIT_RECHECK_MS));
     }
 
     fn free(&self) -> usize {
@@ -215,8 +215,7 @@ impl<H: Host> Engine<H> {
         if self.closed {
             return;
         }
-        let mut taken = 0;
-        for candidate in page {
+        for (taken, candidate) in page.into_iter().enumerate() {
             if self.free() == 0 {
                 self.wait = Some(WaitReason::Capacity);
                 return;
@@ -230,7 +229,6 @@ impl<H: Host> Engine<H> {
                 self.recheck();
                 return;
             }
-            taken += 1;
         }
     }
 

@@ -50,12 +50,12 @@ impl<H: Host> Engine<H> {
                 self.post_completion(attempt);
             }
             ReceiptRead::Found(_) | ReceiptRead::Invalid(_) => {
-                let due = self.later(WAIT_RECHECK_MS);
+                let due = Some(self.later(WAIT_RECHECK_MS));
                 self.host.quarantine_receipt(attempt);
                 self.set(attempt, Phase::Unclear { looks: 0 }, due);
             }
             ReceiptRead::Unavailable => {
-                let due = self.later(WAIT_RECHECK_MS);
+                let due = Some(self.later(WAIT_RECHECK_MS));
                 self.set(attempt, Phase::Unclear { looks: 0 }, due);
             }
             ReceiptRead::Absent => self.without_receipt(attempt),
@@ -72,7 +72,7 @@ impl<H: Host> Engine<H> {
         };
         match state {
             Inspection::Running => {
-                let due = self.later(ADOPTED_LOOK_MS);
+                let due = Some(self.later(ADOPTED_LOOK_MS));
                 self.set(attempt, Phase::Running, due);
             }
             Inspection::NotRunning if looks >= LOOKS_MAX => {
@@ -80,11 +80,11 @@ impl<H: Host> Engine<H> {
                 self.post_loss(attempt);
             }
             Inspection::NotRunning => {
-                let due = self.later(LOOK_AGAIN_MS);
+                let due = Some(self.later(LOOK_AGAIN_MS));
                 self.set(attempt, Phase::Unclear { looks: looks + 1 }, due);
             }
             Inspection::Invalid | Inspection::Unavailable => {
-                let due = self.later(WAIT_RECHECK_MS);
+                let due = Some(self.later(WAIT_RECHECK_MS));
                 self.set(attempt, Phase::Unclear { looks: 0 }, due);
             }
         }
@@ -102,7 +102,7 @@ impl<H: Host> Engine<H> {
 
     /// T6's answer: after the commit the receipt goes, then its journal row with a later commit.
     pub(super) fn completed(&mut self, attempt: AttemptId, answer: Result<Completed, StoreError>) {
-        let due = self.later(WAIT_RECHECK_MS);
+        let due = Some(self.later(WAIT_RECHECK_MS));
         match answer {
             Ok(Completed::Applied(_) | Completed::AlreadyTerminal) => {
                 self.host.crash_point("finish.committed");

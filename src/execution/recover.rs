@@ -43,7 +43,7 @@ impl<H: Host> Engine<H> {
         }
         let count = runs.len();
         for run in runs {
-            self.take_up(run);
+            self.take_up(&run);
         }
         let done = self.store.call(ListResolvable { limit: RESOLVED_MAX }).map_err(RecoveryError::Store)?;
         for attempt in done {
@@ -55,7 +55,7 @@ impl<H: Host> Engine<H> {
         Ok(count)
     }
 
-    fn take_up(&mut self, run: InFlight) {
+    fn take_up(&mut self, run: &InFlight) {
         let attempt = run.attempt.id;
         let mut place = Place {
             run: run.run,

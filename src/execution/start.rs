@@ -60,7 +60,7 @@ impl<H: Host> Engine<H> {
 
     /// T2's answer. Only a committed intent may call the launcher.
     pub(super) fn intended(&mut self, attempt: AttemptId, answer: Result<Step, StoreError>) {
-        let again_due = self.later(WAIT_RECHECK_MS);
+        let again_due = Some(self.later(WAIT_RECHECK_MS));
         let Some(place) = self.places.get_mut(&attempt) else { return };
         let Phase::Intending { candidate, start, again } = &mut place.phase else { return };
         match answer {
@@ -175,7 +175,7 @@ impl<H: Host> Engine<H> {
         if answer.is_ok() {
             return self.leave(attempt);
         }
-        let due = self.later(WAIT_RECHECK_MS);
+        let due = Some(self.later(WAIT_RECHECK_MS));
         if let Some(place) = self.places.get_mut(&attempt) {
             place.due_ms = due;
         }

@@ -155,7 +155,7 @@ pub const ENV_ENTRIES_MAX: usize = 256;
 pub const ENV_BYTES_MAX: usize = 64 * 1024;
 /// One environment value: the longest JSON string we take.
 pub const ENV_VALUE_BYTES_MAX: usize = JSON_STRING_BYTES_MAX;
-/// An absolute path, NUL included (PATH_MAX of limits.h).
+/// An absolute path, NUL included (`PATH_MAX` of limits.h).
 pub const PATH_BYTES_MAX: usize = 4096;
 /// A timeout: 365 days (spec/execution section 3).
 pub const TIMEOUT_MS_MAX: i64 = 365 * 86_400_000;

@@ -253,6 +253,29 @@ pub const TASK_BODY_BYTES_MAX: usize = 112 * 1024;
 /// A rejection of one reason is written at most this often (design D13).
 pub const REJECTION_FOLD_MS: u64 = 60_000;
 
+// ---- The command line ---------------------------------------------------------------------------
+
+/// How long the command line waits for one answer; longer than a worker may take, so that the
+/// daemon's own refusal arrives first.
+pub const CLI_ANSWER_MS_MAX: u64 = ANSWER_MS_MAX + 10_000;
+/// How long `--wait` and `--follow` outlast a daemon that is away or overloaded: a restart with
+/// recovery on slow flash.
+pub const CLI_PATIENCE_MS: u64 = 60_000;
+/// The first pause between two looks at a Run; a short task is reported at once.
+pub const CLI_POLL_MS_MIN: u64 = 20;
+/// The longest pause between two looks at a Run.
+pub const CLI_POLL_MS_MAX: u64 = 500;
+/// A token file; a token has about 100 bytes.
+pub const CLI_TOKEN_BYTES_MAX: u64 = 1024;
+/// A task file given to `task apply`: what a PUT takes, with room for layout.
+pub const CLI_TASK_FILE_BYTES_MAX: u64 = 256 * KIB;
+/// Rows of `runs` and `audit` when the caller does not say: one screen.
+pub const CLI_ROWS_DEFAULT: usize = 20;
+/// Rows of `runs` and `audit` at most: a page costs a request.
+pub const CLI_ROWS_MAX: usize = 10_000;
+/// Columns of one cell in a table for people.
+pub const CELL_COLUMNS_MAX: usize = 60;
+
 // What must hold between the numbers, so that a changed one cannot break another unseen.
 const _: () = {
     assert!(HEAD_BYTES_MAX + TASK_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
@@ -263,6 +286,7 @@ const _: () = {
     assert!(STORE_WAIT_MS < ANSWER_MS_MAX);
     assert!(HEAD_MS_MAX < REQUEST_MS_MAX);
     assert!(PAGE_DEFAULT <= PAGE_MAX);
+    assert!(ANSWER_MS_MAX < CLI_ANSWER_MS_MAX);
     assert!(EDGE.active_attempts < EDGE.queued_runs);
     assert!(EDGE.http_workers < EDGE.connections);
     assert!(STANDALONE.http_workers < STANDALONE.connections);

@@ -1,7 +1,7 @@
 //! `audit`: who asked for what, and what came of it.
 
 use super::args::Given;
-use super::cell::{cell, time};
+use super::cell::{cell, subject_cell, time};
 use super::command::{Command, Flag};
 use super::context::{Context, print, print_json};
 use super::failure::Failure;
@@ -30,9 +30,9 @@ fn audit(context: &Context, given: &Given) -> Result<Exit, Failure> {
     loop {
         let size = AUDIT_PAGE_MAX.min(limit - rows.len());
         let mut page = client.get(&format!("/audit?limit={size}{after}"), "read the audit")?;
-        rows.extend(page["entries"].as_array_mut().map(std::mem::take).unwrap_or_default());
-        match rows.last().and_then(|row| row["id"].as_str()) {
-            Some(last) if page["hasMore"] == true && rows.len() < limit => after = format!("&after_id={last}"),
+        rows.extend(page["audit"].as_array_mut().map(std::mem::take).unwrap_or_default());
+        match rows.last().and_then(|row| row["eventId"].as_str()) {
+            Some(last) if page["hasMore"] == true && rows.len() < limit => after = format!("&after={last}"),
             _ => break,
         }
     }
@@ -43,8 +43,8 @@ fn audit(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let mut table = Table::headed(["TIME", "WHO", "OPERATION", "TARGET", "OUTCOME", "REASON", "COUNT"]);
     for row in &rows {
         table.row([
-            time(&row["atMs"]),
-            cell(&row["subject"]),
+            time(&row["occurredAtMs"]),
+            subject_cell(&row["subject"]),
             cell(&row["operation"]),
             cell(&row["target"]),
             cell(&row["outcome"]),

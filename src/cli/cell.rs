@@ -16,3 +16,11 @@ pub fn cell(value: &Value) -> String {
 pub fn time(value: &Value) -> String {
     value.as_i64().map_or_else(|| "-".into(), rfc3339)
 }
+
+/// A subject `{type, id}` as the command line writes it; `-` for what is not there.
+pub fn subject_cell(value: &Value) -> String {
+    match (value["type"].as_str(), value["id"].as_str()) {
+        (Some(kind), Some(id)) => format!("{kind}:{id}"),
+        _ => "-".into(),
+    }
+}

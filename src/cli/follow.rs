@@ -17,7 +17,6 @@ pub struct Written {
     pub found: bool,
     dropped: Option<u64>,
     cut: bool,
-    complete: Option<bool>,
 }
 
 /// Writes the log until its Run is over and nothing is left to write.
@@ -26,11 +25,12 @@ pub fn follow(client: &Client, run: &str, attempt: &str) -> Result<Written, Fail
     let mut pause = Pause::new();
     loop {
         // Looked at before draining: what was written before the end is then surely drained.
-        let over = outcome::is_over(&run::get(client, run)?);
+        let state = run::get(client, run)?;
+        let over = outcome::is_over(&state);
         let before = written.offset;
         drain(client, run, attempt, &mut written)?;
         if over {
-            written.tell();
+            written.tell(&state["latestAttempt"]);
             return Ok(written);
         }
         if written.offset > before {
@@ -56,7 +56,6 @@ pub fn drain(client: &Client, run: &str, attempt: &str, written: &mut Written) -
         written.found = true;
         written.cut = answer["truncated"] == true;
         written.dropped = answer["droppedBytes"].as_u64();
-        written.complete = answer["logComplete"].as_bool();
         print_bytes(&range.bytes)?;
         // The log may have been replaced by a shorter one only if somebody meddled; never go back.
         written.offset = written.offset.max(range.end);
@@ -83,13 +82,13 @@ impl Range {
 }
 
 impl Written {
-    /// Says what the log does not hold.
-    pub fn tell(&self) {
+    /// Says what the log does not hold, as far as the log and its Attempt know.
+    pub fn tell(&self, attempt: &Value) {
         if self.cut {
             let dropped = self.dropped.map(|bytes| format!("; {bytes} bytes were dropped")).unwrap_or_default();
             note(&format!("(the log was cut at its size limit{dropped})"));
         }
-        if self.complete == Some(false) {
+        if attempt["logComplete"] == false {
             note("(writing the log failed: it has a hole)");
         }
     }

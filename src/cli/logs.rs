@@ -32,16 +32,16 @@ fn logs(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let run = &answer["run"];
     let attempt = &run["latestAttempt"];
     let found = number.is_none_or(|number| attempt["number"].as_i64() == Some(number));
-    let Some(attempt) = attempt["id"].as_str().filter(|_| found) else {
+    let Some(attempt_id) = attempt["id"].as_str().filter(|_| found) else {
         return Err(Failure::refused(format!("run {id} has no such attempt; `qinglet show {id}` shows the latest")));
     };
     let run_text = id.to_string();
     let written = if given.has("follow") {
-        follow(&client, &run_text, attempt)?
+        follow(&client, &run_text, attempt_id)?
     } else {
         let mut written = Written::default();
-        drain(&client, &run_text, attempt, &mut written)?;
-        written.tell();
+        drain(&client, &run_text, attempt_id, &mut written)?;
+        written.tell(attempt);
         written
     };
     if !written.found {

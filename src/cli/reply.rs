@@ -61,7 +61,7 @@ impl Reply {
     pub fn refusal(&self, what: &str) -> Failure {
         let (code, reason) = (printable(self.code()), printable(self.reason()));
         let said = self.body["message"].as_str().map(printable).filter(|message| !message.is_empty());
-        let why = said.unwrap_or_else(|| explain(&code, &reason).to_owned());
+        let why = said.unwrap_or_else(|| explain(&code, &reason).to_owned()) + way_out(&code);
         let word = match (code.as_str(), reason.as_str()) {
             ("", _) => format!("HTTP status {}", self.status),
             (code, "") => code.to_owned(),
@@ -75,32 +75,35 @@ impl Reply {
     }
 }
 
-/// What a machine word means and what to do, where the daemon did not say it itself.
+/// What a machine word means, where the daemon sent no message with it.
 fn explain(code: &str, reason: &str) -> &'static str {
     match (code, reason) {
-        ("authentication_required", _) => {
-            "the token is not accepted; with the daemon stopped, its owner gets a new one with `qinglet init --reissue-owner`"
-        }
-        ("forbidden", _) => {
-            "the role of this token does not allow it; an admin can change that with `qinglet access grant`"
-        }
-        ("task_not_found", _) => "there is no such task; `qinglet task list` shows them",
-        ("run_not_found", _) => "there is no such run; `qinglet runs` shows them",
+        ("authentication_required", _) => "the token is not accepted",
+        ("forbidden", _) => "the role of this token does not allow it",
+        ("task_not_found", _) => "there is no such task",
+        ("run_not_found", _) => "there is no such run",
         ("artifact_not_found", _) => "there is no such log",
-        ("artifact_retired", _) => "the log was removed to make room",
-        ("artifact_unavailable", _) => "the log cannot be read; see what the daemon wrote to its own log",
-        ("access_not_found", _) => "there is no such subject or credential; `qinglet access list` shows them",
         (_, "definition_changed") => "the task was changed meanwhile; look at it and try again",
         (_, "task_disabled") => "the task is disabled; `qinglet task enable` changes that",
-        (_, "task_not_executable") => "the task cannot be executed here",
         (_, "authorization_changed") => "the rights of this token changed meanwhile; try again",
         (_, "mutation_conflict") => "the mutation id was used for something else; try again",
-        (_, "version_changed") => "it was changed meanwhile; try again",
         (_, "last_owner") => "nobody could manage the project any more; grant another owner first",
         ("server_overloaded", _) => "the daemon has too much to do; try again",
         ("server_draining", _) => "the daemon is stopping",
-        ("task_start_unavailable", _) => "the daemon cannot take another run now; try again, and see `qinglet status`",
         _ => "the daemon said no",
+    }
+}
+
+/// What to type next, where that does not depend on the case.
+fn way_out(code: &str) -> &'static str {
+    match code {
+        "authentication_required" => {
+            "; with the daemon stopped, `qinglet init --reissue-owner` makes a new owner token"
+        }
+        "forbidden" => "; an admin can change that with `qinglet access grant`",
+        "task_not_found" => "; `qinglet task list` shows all",
+        "run_not_found" => "; `qinglet runs` shows the newest",
+        _ => "",
     }
 }
 

@@ -35,12 +35,13 @@ pub const COMMAND: Command = Command {
 fn runs(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let mut filter = String::new();
     if let Some(id) = given.text("task")? {
-        let _ = write!(filter, "&task_id={}", task::task_id(id)?);
+        let _ = write!(filter, "&task={}", task::task_id(id)?);
     }
     if let Some(status) = given.text("status")? {
         let _ = write!(filter, "&status={}", state(status)?.word());
     }
-    let runs = read(&context.client(), &filter, limit(given)?)?;
+    let client = context.client();
+    let runs = read(&client, &filter, limit(given)?)?;
     if context.json {
         runs.iter().try_for_each(print_json)?;
     } else if runs.is_empty() {
@@ -49,7 +50,7 @@ fn runs(context: &Context, given: &Given) -> Result<Exit, Failure> {
         let which = if filter.is_empty() { "no runs yet" } else { "no such runs" };
         print(&format!("{which}; {hint} `qinglet {state}run TASK`\n"))?;
     } else {
-        print(&table(&runs).to_string())?;
+        print(&table(&client, &runs)?.to_string())?;
     }
     Ok(Exit::Done)
 }
@@ -89,7 +90,7 @@ fn read(client: &Client, filter: &str, limit: usize) -> Result<Vec<Value>, Failu
     }
 }
 
-fn table(runs: &[Value]) -> Table {
+fn table(client: &Client, runs: &[Value]) -> Result<Table, Failure> {
     let mut table = Table::headed(["RUN ID", "TASK", "STATUS", "STARTED", "TOOK", "EXIT"]);
     for run in runs {
         table.row([
@@ -98,10 +99,10 @@ fn table(runs: &[Value]) -> Table {
             cell(&run["status"]),
             time(&run["startedAtMs"]),
             duration(run).unwrap_or_else(|| "-".into()),
-            exit(run),
+            exit(client, run)?,
         ]);
     }
-    table
+    Ok(table)
 }
 
 /// How long it ran, or runs by now.
@@ -115,9 +116,15 @@ pub fn duration(run: &Value) -> Option<String> {
     Some(took(ended - started))
 }
 
-fn exit(run: &Value) -> String {
-    match (&run["exitCode"], &run["latestAttempt"]["exitCode"]) {
-        (Value::Null, Value::Null) if outcome::succeeded(run) => "0".into(),
-        (Value::Null, other) | (other, _) => cell(other),
+/// The exit code; `-` when there is none yet, or never was one.
+fn exit(client: &Client, run: &Value) -> Result<String, Failure> {
+    if outcome::succeeded(run) {
+        return Ok("0".into());
     }
+    if !outcome::is_over(run) || run["startedAtMs"].is_null() {
+        return Ok("-".into());
+    }
+    // The list does not carry it; of the runs on one screen few did not succeed.
+    let whole = client.get(&format!("/runs/{}", cell(&run["id"])), "list the runs")?;
+    Ok(cell(&whole["run"]["latestAttempt"]["exitCode"]))
 }

@@ -29,7 +29,7 @@ fn status(context: &Context, _: &Given) -> Result<Exit, Failure> {
     }
     let mut rows = Table::plain();
     rows.row(["state".into(), context.state.display().to_string()]);
-    for (key, value) in answer.as_object().into_iter().flatten() {
+    for (key, value) in answer["status"].as_object().into_iter().flatten() {
         add(&mut rows, &words(key), key, value);
     }
     print(&rows.to_string())?;

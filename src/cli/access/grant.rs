@@ -31,12 +31,12 @@ fn grant(context: &Context, given: &Given) -> Result<Exit, Failure> {
         Failure::usage(format!("there is no role \"{}\"; the nearest is {near}", word.escape_debug()))
     })?;
     let body = json!({
-        "schema": "qinglong/access-grant@v1",
+        "schema": super::BINDING,
         "mutationId": mutation::fresh()?.to_string(),
-        "subject": who.to_string(),
+        "subject": super::wire(&who),
         "role": role.word(),
     });
-    let reply = context.client().send_patiently("PUT", "/access/bindings", Some(&body))?;
+    let reply = context.client().send_patiently("PUT", "/access", Some(&body))?;
     let answer = reply.done(&format!("make {who} {}", role.word()))?;
     if context.json {
         print_json(&answer)?;

@@ -1,7 +1,7 @@
 //! `access list`: every subject with its role and its tokens' ids.
 
 use super::super::args::Given;
-use super::super::cell::{cell, time};
+use super::super::cell::{cell, subject_cell, time};
 use super::super::command::Command;
 use super::super::context::{Context, print, print_json};
 use super::super::failure::Failure;
@@ -26,9 +26,9 @@ fn list(context: &Context, _: &Given) -> Result<Exit, Failure> {
     let mut after = String::new();
     loop {
         let mut page = client.get(&format!("/access{after}"), "list the subjects")?;
-        subjects.extend(page["subjects"].as_array_mut().map(std::mem::take).unwrap_or_default());
-        match subjects.last().and_then(|last| last["subject"].as_str()) {
-            Some(last) if page["hasMore"] == true => after = format!("?after={last}"),
+        subjects.extend(page["access"].as_array_mut().map(std::mem::take).unwrap_or_default());
+        match page["next"]["afterSubject"].as_str() {
+            Some(next) if page["hasMore"] == true => after = format!("?after_subject={next}"),
             _ => break,
         }
     }
@@ -38,14 +38,20 @@ fn list(context: &Context, _: &Given) -> Result<Exit, Failure> {
     }
     let mut table = Table::headed(["SUBJECT", "ROLE", "TOKEN", "STATE", "CHANGED"]);
     for entry in &subjects {
-        let (who, role) = (cell(&entry["subject"]), entry["role"].as_str().unwrap_or("(none)").to_owned());
+        let (who, role) = (subject_cell(&entry["subject"]), entry["role"].as_str().unwrap_or("(none)").to_owned());
         let tokens = entry["credentials"].as_array().map_or(&[][..], Vec::as_slice);
         if tokens.is_empty() {
             table.row([who.clone(), role.clone(), "-".into(), "-".into(), time(&entry["changedAtMs"])]);
         }
         for token in tokens {
             let state = if token["active"] == true { "active" } else { "revoked" };
-            table.row([who.clone(), role.clone(), cell(&token["id"]), state.into(), time(&token["changedAtMs"])]);
+            table.row([
+                who.clone(),
+                role.clone(),
+                cell(&token["credentialId"]),
+                state.into(),
+                time(&token["changedAtMs"]),
+            ]);
         }
     }
     print(&table.to_string())?;

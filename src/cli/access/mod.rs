@@ -8,6 +8,10 @@ pub mod token_revoke;
 
 use super::failure::Failure;
 use crate::model::policy::{Subject, SubjectKind};
+use serde_json::{Value, json};
+
+/// The wire's name for a role change.
+const BINDING: &str = "qinglong/role-binding@v1";
 
 /// Reads a subject from the command line: `alice`, `user:alice`, `api_app:panel`.
 pub fn subject(text: &str) -> Result<Subject, Failure> {
@@ -17,4 +21,9 @@ pub fn subject(text: &str) -> Result<Subject, Failure> {
             text.escape_debug()
         ))
     })
+}
+
+/// The subject as the wire writes it.
+fn wire(subject: &Subject) -> Value {
+    json!({"type": subject.kind.word(), "id": &*subject.id})
 }

@@ -23,11 +23,12 @@ pub const COMMAND: Command = Command {
 fn revoke(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let who = subject(given.arg(0))?;
     let body = json!({
-        "schema": "qinglong/access-revocation@v1",
+        "schema": super::BINDING,
         "mutationId": mutation::fresh()?.to_string(),
-        "subject": who.to_string(),
+        "subject": super::wire(&who),
+        "role": null,
     });
-    let reply = context.client().send_patiently("DELETE", "/access/bindings", Some(&body))?;
+    let reply = context.client().send_patiently("PUT", "/access", Some(&body))?;
     let answer = reply.done(&format!("revoke the role of {who}"))?;
     if context.json {
         print_json(&answer)?;

@@ -23,11 +23,11 @@ pub const COMMAND: Command = Command {
 fn new(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let who = subject(given.arg(0))?;
     let body = json!({
-        "schema": "qinglong/credential-issue@v1",
+        "schema": "qinglong/credential@v1",
         "mutationId": mutation::fresh()?.to_string(),
-        "subject": who.to_string(),
+        "subject": super::wire(&who),
     });
-    let reply = context.client().send_patiently("POST", "/access/credentials", Some(&body))?;
+    let reply = context.client().send_patiently("POST", "/access/tokens", Some(&body))?;
     let answer = reply.done(&format!("make a token for {who}"))?;
     if context.json {
         print_json(&answer)?;

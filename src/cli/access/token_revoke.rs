@@ -30,7 +30,7 @@ fn revoke(context: &Context, given: &Given) -> Result<Exit, Failure> {
         "schema": "qinglong/credential-revocation@v1",
         "mutationId": mutation::fresh()?.to_string(),
     });
-    let reply = context.client().send_patiently("DELETE", &format!("/access/credentials/{id}"), Some(&body))?;
+    let reply = context.client().send_patiently("POST", &format!("/access/tokens/{id}/revocation"), Some(&body))?;
     let answer = reply.done(&format!("revoke token {id}"))?;
     if context.json {
         print_json(&answer)?;

@@ -14,4 +14,5 @@ pub mod execution;
 pub mod http;
 pub mod model;
 pub mod runtime;
+pub mod schedule;
 pub mod store;

@@ -379,9 +379,9 @@ mod tests {
         assert!(refusal(&argv(vec![String::new(); 257])).starts_with("command.args: has 257"));
         let fits = limits::COMMAND_BYTES_MAX - 3 - 1 - 3 * 16_384;
         let long = |last: usize| {
-            let mut args = vec!["x".repeat(16_383); 3];
-            args.push("x".repeat(last));
-            argv(args)
+            let mut list = vec!["x".repeat(16_383); 3];
+            list.push("x".repeat(last));
+            argv(list)
         };
         assert!(program(Some(&long(fits)["command"])).is_ok());
         assert!(refusal(&long(fits + 1)).starts_with("command: takes 65537"));

@@ -155,7 +155,7 @@ pub const ENV_ENTRIES_MAX: usize = 256;
 pub const ENV_BYTES_MAX: usize = 64 * 1024;
 /// One environment value: the longest JSON string we take.
 pub const ENV_VALUE_BYTES_MAX: usize = JSON_STRING_BYTES_MAX;
-/// An absolute path, NUL included (PATH_MAX of limits.h).
+/// An absolute path, NUL included (`PATH_MAX` of limits.h).
 pub const PATH_BYTES_MAX: usize = 4096;
 /// A timeout: 365 days (spec/execution section 3).
 pub const TIMEOUT_MS_MAX: i64 = 365 * 86_400_000;
@@ -192,6 +192,9 @@ pub const MEMORY_FREE_MIN: u64 = 8 * MIB;
 pub const STATE_FLOOR_BYTES: u64 = 512 * KIB;
 /// One part in this many of the state's file system stays free (5 %, design D11).
 pub const STATE_FLOOR_SHARE: u64 = 20;
+/// The state's floor at most. A share of a big disk would keep a server that is 96 % full, with
+/// gigabytes left, from running anything; what the state needs is bounded by its journal.
+pub const STATE_FLOOR_BYTES_MAX: u64 = 64 * MIB;
 /// One Attempt's log takes at most one part in this many of its file system (5 %, design D11).
 pub const LOG_SHARE_ATTEMPT: u64 = 20;
 /// The log floor is at most one part in this many of the log file system (10 %, design D11).
@@ -210,6 +213,8 @@ pub const STORE_BATCH: usize = 16;
 pub const STORE_WAIT_MS: u64 = 15_000;
 /// Runs that may be dispatching or running at start (spec/execution section 7).
 pub const RECOVERY_CANDIDATES_MAX: usize = 256;
+/// How long the start may take to settle what was under way; the rest goes on by turns.
+pub const RECOVERY_MS_MAX: u64 = 10_000;
 /// Rows in one page of a list when the caller does not say (spec/control section 6).
 pub const PAGE_DEFAULT: usize = 32;
 /// Rows in one page of a list at most (spec/control section 6).

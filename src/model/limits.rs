@@ -208,6 +208,15 @@ pub const STORE_BATCH: usize = 16;
 /// How long a caller waits for the store. Slow flash syncs take tens of milliseconds; a batch of
 /// 16 behind a checkpoint takes seconds at worst.
 pub const STORE_WAIT_MS: u64 = 15_000;
+/// The store thread's stack: SQLite's parser and b-tree code and one JSON text; only touched pages count.
+pub const STORE_STACK_BYTES: usize = 512 * 1024;
+/// A database file up to this size is checked page by page at each start; a larger one would hold
+/// up the boot of a router with slow flash, and is checked at its schema and as it is read.
+pub const STORE_CHECK_BYTES_MAX: u64 = 8 * MIB;
+/// SQL statements kept compiled: all that a Run's life needs, about 100 KiB.
+pub const STORE_STATEMENTS: usize = 48;
+/// How long SQLite waits for a lock that it should never meet, because the state's lock is ours.
+pub const STORE_BUSY_MS: u64 = 1_000;
 /// Runs that may be dispatching or running at start (spec/execution section 7).
 pub const RECOVERY_CANDIDATES_MAX: usize = 256;
 /// Rows in one page of a list when the caller does not say (spec/control section 6).

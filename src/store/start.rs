@@ -1,6 +1,6 @@
-//! The transactions of a Run's start and end: T1 to T6 of spec/execution section 2.
+//! The transactions of a Run's start and end: T1 to T6 of spec/execution section 2. This is their
+//! face; `admit`, `advance`, `candidate` and `journal` do them.
 
-use super::thread::Operation;
 use crate::model::command::Command;
 use crate::model::digest::Digest;
 use crate::model::id::{AttemptId, MutationId, RunId};
@@ -55,10 +55,6 @@ pub struct Admitted {
     pub queued_at_ms: i64,
 }
 
-impl Operation for AdmitStart {
-    type Out = Started;
-}
-
 /// A queued Run whose claimed Attempt may be started, with its immutable inputs read and checked.
 #[derive(Clone)]
 pub struct Candidate {
@@ -90,10 +86,6 @@ pub struct ListCandidates {
     pub except: Vec<RunId>,
 }
 
-impl Operation for ListCandidates {
-    type Out = Vec<Candidate>;
-}
-
 /// T2: the authority to spawn, before any spawn. Run queued -> dispatching, Attempt claimed ->
 /// starting, with digest, log artifact and the receipt journal's row.
 pub struct BeginStart {
@@ -118,10 +110,6 @@ pub enum Step {
     Raced,
 }
 
-impl Operation for BeginStart {
-    type Out = Step;
-}
-
 /// T3: ownership. Attempt starting -> running with handle, pid and time; Run dispatching -> running.
 /// The fence is the token digest of T2, because that names exactly one start. A cancel intent that
 /// came in meanwhile does not stop it; control acts on the running Attempt.
@@ -138,10 +126,6 @@ pub struct TakeOwnership {
     pub pid: i32,
 }
 
-impl Operation for TakeOwnership {
-    type Out = Step;
-}
-
 /// T4: the launch failed before ownership, nothing of the task ran. Both -> failed. Also used for a
 /// candidate that cannot be materialised at all (`from` queued: claimed Attempt and queued Run move
 /// through dispatching/starting in the same transaction, so that every event is there).
@@ -156,10 +140,6 @@ pub struct FailStart {
     pub error_summary: String,
 }
 
-impl Operation for FailStart {
-    type Out = Step;
-}
-
 /// T5 and every other loss: Attempt starting or running -> lost, Run -> lost. Only after proof that
 /// no process of it lives.
 pub struct Lose {
@@ -169,10 +149,6 @@ pub struct Lose {
     pub attempt: AttemptId,
     /// The machine word.
     pub error_code: &'static str,
-}
-
-impl Operation for Lose {
-    type Out = Step;
 }
 
 /// T6: applies a receipt. Attempt and Run to their end by spec/execution 8.2.
@@ -192,10 +168,6 @@ pub enum Completed {
     AlreadyTerminal,
     /// The receipt does not belong to this Attempt: quarantine it. The word says why.
     Invalid(&'static str),
-}
-
-impl Operation for Complete {
-    type Out = Completed;
 }
 
 /// A Run that has authority or ownership and whose end is not known (spec/execution section 7).
@@ -222,17 +194,8 @@ pub struct ListInFlight {
     pub limit: usize,
 }
 
-impl Operation for ListInFlight {
-    /// The Runs and whether there are more.
-    type Out = (Vec<InFlight>, bool);
-}
-
 /// Counts Attempts that are starting or running.
 pub struct CountActive;
-
-impl Operation for CountActive {
-    type Out = usize;
-}
 
 /// Lists journal rows of ended Attempts, oldest first, for deleting receipts that a crash left behind.
 pub struct ListResolvable {
@@ -240,16 +203,17 @@ pub struct ListResolvable {
     pub limit: usize,
 }
 
-impl Operation for ListResolvable {
-    type Out = Vec<AttemptId>;
+/// Marks a receipt that is not to be believed, before its file is moved to quarantine, so that a
+/// crash in between finds it again (spec/execution section 4). `Raced`: there is no pending row.
+pub struct QuarantineReceipt {
+    /// The Run.
+    pub run: RunId,
+    /// Its Attempt.
+    pub attempt: AttemptId,
 }
 
 /// Resolves journal rows whose receipts are deleted.
 pub struct Resolve {
     /// The Attempts.
     pub attempts: Vec<AttemptId>,
-}
-
-impl Operation for Resolve {
-    type Out = ();
 }

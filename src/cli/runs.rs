@@ -8,14 +8,13 @@ use super::context::{Context, print, print_json};
 use super::failure::Failure;
 use super::nearest::nearest;
 use super::table::Table;
-use super::time::took;
+use super::time::{now_ms, took};
 use super::{outcome, task};
 use crate::model::life::RunState;
 use crate::model::limits::{CLI_ROWS_DEFAULT, CLI_ROWS_MAX, PAGE_MAX};
 use crate::model::word::Exit;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The command.
 pub const COMMAND: Command = Command {
@@ -111,7 +110,7 @@ pub fn duration(run: &Value) -> Option<String> {
     let ended = match run["finishedAtMs"].as_i64() {
         Some(finished) => finished,
         None if outcome::is_over(run) => return None,
-        None => SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis() as i64,
+        None => now_ms(),
     };
     Some(took(ended - started))
 }

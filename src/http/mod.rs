@@ -1,5 +1,17 @@
 //! HTTP: the gate that owns the sockets, the library behind it, the one route table, and a file for
 //! each resource (design D12).
 
+pub mod access;
+pub mod admit;
+pub mod audit;
+pub mod logs;
 pub mod message;
+pub mod query;
 pub mod route;
+pub mod routes;
+pub mod runs;
+pub mod service;
+pub mod starts;
+pub mod system;
+pub mod tasks;
+pub mod wire;

@@ -1,12 +1,12 @@
 //! Roles and tokens.
 
-use super::admit::{Admitted, demand, denied};
+use super::admit::{Admitted, forbidden};
 use super::message::{Answer, Request};
 use super::query;
 use super::service::Api;
 use super::wire::{self, Fields, page, unavailable};
 use crate::access::token::Token;
-use crate::model::policy::{Denial, Permission, Role};
+use crate::model::policy::Role;
 use crate::model::record::{Binding, Credential};
 use crate::model::word::{self, FenceReason};
 use crate::store::access::{AddCredential, Bind, Bound, CredentialChange, ListAccess, RevokeCredential};
@@ -60,9 +60,6 @@ pub(super) fn bind(api: &Api, request: &Request, who: &Admitted) -> Result<Answe
         }
     };
     fields.end()?;
-    if role == Some(Role::Owner) {
-        demand(api, request, who, Permission::ProjectManage)?;
-    }
     let bound = api
         .store
         .call(Bind { authority: who.authority.clone(), mutation, subject, role })
@@ -72,7 +69,8 @@ pub(super) fn bind(api: &Api, request: &Request, who: &Admitted) -> Result<Answe
         Bound::Existing(bound) => Ok(Answer::json(200, &json!({"status": "existing", "binding": binding(&bound)}))),
         Bound::NotFound => Err(Answer::refusal(word::ACCESS_NOT_FOUND, "this subject has no role here")),
         Bound::Refused(reason) => Err(refused(reason)),
-        Bound::Forbidden => Err(denied(api, request, who, Denial::PermissionMissing)),
+        // The transaction has written its own audit row.
+        Bound::Forbidden => Err(forbidden()),
     }
 }
 
@@ -104,7 +102,7 @@ pub(super) fn create_token(api: &Api, request: &Request, who: &Admitted) -> Resu
             let body = json!({"status": "created", "token": token.reveal().expose(), "credential": credential(&made)});
             Ok(Answer::json(201, &body))
         }
-        other => changed(api, request, who, other, "this subject has no role here; give it one first"),
+        other => changed(other, "this subject has no role here; give it one first"),
     }
 }
 
@@ -126,24 +124,18 @@ pub(super) fn revoke_token(api: &Api, request: &Request, who: &Admitted) -> Resu
         CredentialChange::Done(gone) => {
             Ok(Answer::json(200, &json!({"status": "revoked", "credential": credential(&gone)})))
         }
-        other => changed(api, request, who, other, "there is no such token here"),
+        other => changed(other, "there is no such token here"),
     }
 }
 
-fn changed(
-    api: &Api,
-    request: &Request,
-    who: &Admitted,
-    change: CredentialChange,
-    nothing: &str,
-) -> Result<Answer, Answer> {
+fn changed(change: CredentialChange, nothing: &str) -> Result<Answer, Answer> {
     match change {
         CredentialChange::Done(it) | CredentialChange::Existing(it) => {
             Ok(Answer::json(200, &json!({"status": "existing", "credential": credential(&it)})))
         }
         CredentialChange::NotFound => Err(Answer::refusal(word::ACCESS_NOT_FOUND, nothing)),
         CredentialChange::Refused(reason) => Err(refused(reason)),
-        CredentialChange::Forbidden => Err(denied(api, request, who, Denial::PermissionMissing)),
+        CredentialChange::Forbidden => Err(forbidden()),
     }
 }
 

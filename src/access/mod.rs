@@ -5,6 +5,7 @@
 //! `owner.token`. It decides nothing about permissions; that is `model::policy`.
 
 pub mod authenticate;
+pub mod bootstrap;
 pub mod digest;
 pub mod pepper;
 mod private_file;

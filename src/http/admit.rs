@@ -9,7 +9,7 @@ use super::service::Api;
 use super::wire::unavailable;
 use crate::access::authenticate::NotProven;
 use crate::model::name::Name;
-use crate::model::policy::{Authority, Denial, Permission, Standing, decide};
+use crate::model::policy::{Authority, Permission, Standing, decide};
 use crate::model::word;
 use crate::store::access::FindStanding;
 use crate::store::audit::RecordDenial;
@@ -86,14 +86,12 @@ pub(super) fn admit(api: &Api, request: &Request, permission: Permission) -> Res
 pub(super) fn demand(api: &Api, request: &Request, who: &Admitted, permission: Permission) -> Result<(), Answer> {
     match decide(&who.authority.subject, who.standing, permission) {
         Ok(_) => Ok(()),
-        Err(denial) => Err(denied(api, request, who, denial)),
+        Err(denial) => {
+            let Authority { project, subject, credential_id, .. } = who.authority.clone();
+            let operation = request.route.operation;
+            Err(deny(api, request, RecordDenial { project, operation, subject, credential_id, denial }))
+        }
     }
-}
-
-/// Writes a denial made by a handler or a transaction, then answers it.
-pub(super) fn denied(api: &Api, request: &Request, who: &Admitted, denial: Denial) -> Answer {
-    let Authority { project, subject, credential_id, .. } = who.authority.clone();
-    deny(api, request, RecordDenial { project, operation: request.route.operation, subject, credential_id, denial })
 }
 
 fn deny(api: &Api, request: &Request, record: RecordDenial) -> Answer {

@@ -234,7 +234,9 @@ impl Gate {
             }
             match self.front.accept(listener) {
                 Taken::Stream(stream) => {
-                    let slot = Slot::new(stream, now, now + self.bounds.head);
+                    // A time of its own, so that of those accepted in one turn the oldest is known.
+                    let opened = Instant::now();
+                    let slot = Slot::new(stream, opened, opened + self.bounds.head);
                     if let Some(place) = self.slots.insert(slot) {
                         // Most clients have sent their request by now.
                         self.read(place, now);

@@ -1,4 +1,5 @@
-//! poll(2), and nothing else: the one system call of the gate that the standard library lacks.
+//! poll(2) and one socket option: the system calls of the gate that the standard library lacks, and
+//! the only unsafe code of `http`.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -52,6 +53,25 @@ pub fn wait(watched: &mut [Watched], timeout: Option<Duration>) -> io::Result<()
         one.0.revents = 0;
     }
     Ok(())
+}
+
+/// Bounds what the kernel buffers of answers on a listener's connections, which inherit the bound
+/// (socket(7); the kernel doubles it). Without it TCP takes megabytes for a client that does not read,
+/// and keeps them after the connection is closed here.
+pub fn bound_send_buffer(listener: &impl AsRawFd, bytes: u16) -> io::Result<()> {
+    let value = libc::c_int::from(bytes);
+    let size = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: setsockopt(2) reads `size` bytes of `value`, which lives through the call.
+    let done = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            std::ptr::from_ref(&value).cast(),
+            size,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! A Unix socket's address holds 107 bytes of path (unix(7)). A longer path is reached through an open
 //! descriptor of its directory, as `/proc/self/fd/N/name`.
 
+use super::poll;
+use crate::model::limits::SEND_BUFFER_BYTES;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -81,6 +83,7 @@ impl Listener {
         let listener =
             TcpListener::bind(address).map_err(|error| named(&error, "cannot listen on", &address.to_string()))?;
         listener.set_nonblocking(true)?;
+        poll::bound_send_buffer(&listener, SEND_BUFFER_BYTES)?;
         Ok(Self::Tcp(listener))
     }
 

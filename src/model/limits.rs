@@ -244,6 +244,8 @@ pub const LINGER_MS_MAX: u64 = 2_000;
 pub const LINGER_BYTES_MAX: usize = 256 * 1024;
 /// One read or write of the gate; the only buffer that is not a connection's own.
 pub const GATE_CHUNK_BYTES: usize = 16 * 1024;
+/// What the kernel may hold of an answer to a TCP client that does not read (it doubles this).
+pub const SEND_BUFFER_BYTES: u16 = 16 * 1024;
 /// Connections taken from one listener in a turn, so that those already here are read in between.
 pub const ACCEPTS_PER_TURN: usize = 16;
 /// After accept failed for want of descriptors or memory, how long the listeners rest.

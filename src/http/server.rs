@@ -179,7 +179,7 @@ impl Library {
         let mut library = Self { server, door, stopping, workers: Vec::new(), left };
         for number in 0..options.bounds.workers {
             if let Some(server) = &library.server {
-                let worker = spawn_worker(server, &library.stopping, number, options, leaving.clone())?;
+                let worker = spawn_worker(server, &library, number, options, leaving.clone())?;
                 library.workers.push(worker);
             }
         }
@@ -200,26 +200,34 @@ impl Drop for Library {
         for worker in self.workers.drain(..).filter(JoinHandle::is_finished) {
             let _ = worker.join();
         }
-        // Dropping it asks its accepting thread to leave, which it notices at the next connection. It
-        // would make that connection itself by a path that is gone.
-        self.server = None;
-        let _ = self.door.connect();
+        if let Some(server) = self.server.take() {
+            let_go(server, &self.door);
+        }
+    }
+}
+
+/// Lets go of the library. The last one to do so ends it: its accepting thread is asked to leave, and
+/// notices at the next connection, which the library would make itself, by a path that is gone.
+fn let_go(server: Arc<tiny_http::Server>, door: &Door) {
+    if let Some(server) = Arc::into_inner(server) {
+        drop(server);
+        let _ = door.connect();
     }
 }
 
 fn spawn_worker(
     server: &Arc<tiny_http::Server>,
-    stopping: &Arc<AtomicBool>,
+    library: &Library,
     number: usize,
     options: &ServerOptions,
     leaving: Sender<()>,
 ) -> io::Result<JoinHandle<()>> {
-    let (server, stopping) = (server.clone(), stopping.clone());
+    let (server, door, stopping) = (server.clone(), library.door.clone(), library.stopping.clone());
     let (service, warn, routes) = (options.service.clone(), options.warn.clone(), options.routes);
     thread::Builder::new().name(format!("http-{number}")).stack_size(HTTP_STACK_BYTES).spawn(move || {
         let worker = Worker { library: &server, routes, service: &*service, stopping: &stopping, warn: &*warn };
         worker.run();
-        drop(server);
+        let_go(server, &door);
         let _ = leaving.send(());
     })
 }

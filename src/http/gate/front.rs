@@ -5,6 +5,7 @@
 //! readable, so the listeners rest for a moment instead of spinning. One spare descriptor is kept, so that even
 //! then one connection at a time can be served.
 
+use crate::http::poll::{self, Watched};
 use crate::http::socket::{Listener, Stream};
 use std::fs::File;
 use std::io;
@@ -65,10 +66,17 @@ impl Front {
     pub fn accept(&mut self, listener: usize) -> Taken {
         let Some(listener) = self.listeners.get(listener) else { return Taken::Nobody };
         match listener.accept() {
+            // The kernel takes a descriptor before it looks whether anybody waits.
+            Err(error) if limit(&error) && !waiting(listener) => Taken::Nobody,
             Err(error) if limit(&error) && self.spare.take().is_some() => sort(listener.accept()),
             result => sort(result),
         }
     }
+}
+
+fn waiting(listener: &Listener) -> bool {
+    let mut watched = [Watched::new(listener, true, false)];
+    poll::wait(&mut watched, Some(Duration::ZERO)).is_ok() && watched[0].any()
 }
 
 fn sort(result: io::Result<Stream>) -> Taken {

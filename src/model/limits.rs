@@ -251,6 +251,27 @@ pub const UPSTREAM_WAIT_MS: u64 = 2_000;
 pub const ANSWER_MS_MAX: u64 = 30_000;
 /// A client may take this long to read its answer (design D12: slow readers are bounded).
 pub const DELIVER_MS_MAX: u64 = 15_000;
+/// After an early answer, how long what the client still sends is thrown away, so that closing does
+/// not reset the connection under the answer (RFC 9112 section 9.6).
+pub const LINGER_MS_MAX: u64 = 2_000;
+/// What is thrown away at most in that time.
+pub const LINGER_BYTES_MAX: usize = 256 * 1024;
+/// One read or write of the gate; the only buffer that is not a connection's own.
+pub const GATE_CHUNK_BYTES: usize = 16 * 1024;
+/// What the kernel may hold of an answer to a TCP client that does not read (it doubles this).
+pub const SEND_BUFFER_BYTES: u16 = 16 * 1024;
+/// Connections taken from one listener in a turn, so that those already here are read in between.
+pub const ACCEPTS_PER_TURN: usize = 16;
+/// After accept failed for want of descriptors or memory, how long the listeners rest.
+pub const ACCEPT_PAUSE_MS: u64 = 100;
+/// Between two tries to reopen a broken connection to the HTTP library.
+pub const REOPEN_MS: u64 = 1_000;
+/// The head of a worker's answer: a status line and five short headers.
+pub const UPSTREAM_HEAD_BYTES_MAX: usize = 1024;
+/// The stack of a thread that runs handlers: JSON of bounded depth and no recursion besides.
+pub const HTTP_STACK_BYTES: usize = 256 * 1024;
+/// The gate's stack: one chunk and shallow calls.
+pub const GATE_STACK_BYTES: usize = 128 * 1024;
 /// At the end of serving, how long accepted requests may finish (design D17).
 pub const HTTP_DRAIN_MS: u64 = 5_000;
 /// An answer's body (spec/execution section 12).
@@ -290,6 +311,7 @@ const _: () = {
     assert!(HEAD_BYTES_MAX + TASK_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
     assert!(SPEC_BYTES_MAX <= TASK_BODY_BYTES_MAX);
     assert!(REQUEST_BYTES_MAX * 4 <= GATE_BYTES_MAX);
+    assert!(GATE_CHUNK_BYTES * 4 <= GATE_STACK_BYTES);
     assert!(COMMAND_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
     assert!(STORE_BATCH <= STORE_QUEUE);
     assert!(STORE_WAIT_MS < ANSWER_MS_MAX);

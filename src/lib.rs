@@ -12,4 +12,5 @@
 pub mod execution;
 pub mod http;
 pub mod model;
+pub mod process;
 pub mod store;

@@ -9,10 +9,12 @@
 //! `store` never knows `process`; `process` knows no states and no SQL; both meet in `execution`,
 //! which sees the operating system through one trait only. tests/tidy.rs holds this.
 
+pub mod access;
 pub mod cli;
 pub mod execution;
 pub mod http;
 pub mod model;
+pub mod process;
 pub mod runtime;
 pub mod schedule;
 pub mod store;

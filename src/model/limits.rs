@@ -184,6 +184,10 @@ pub const CLOSURE_PASSES_MAX: usize = 20;
 pub const HANDLE_BYTES_MAX: usize = 128;
 /// A receipt's text (spec/execution section 4).
 pub const RECEIPT_BYTES_MAX: usize = 4096;
+/// Launches waiting for the launcher; more than the active Attempts of either profile.
+pub const LAUNCH_QUEUE: usize = 64;
+/// The launcher's stack: a fork and a few pipes, no recursion.
+pub const LAUNCHER_STACK_BYTES: usize = 128 * 1024;
 /// PIDs that must be free before a launch: shim, user process and a few of its own (design D17).
 pub const PIDS_FREE_MIN: u64 = 8;
 /// Memory that must be free before a launch (design D17).
@@ -314,6 +318,7 @@ const _: () = {
     assert!(GATE_CHUNK_BYTES * 4 <= GATE_STACK_BYTES);
     assert!(COMMAND_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
     assert!(STORE_BATCH <= STORE_QUEUE);
+    assert!(STANDALONE.active_attempts <= LAUNCH_QUEUE);
     assert!(STORE_WAIT_MS < ANSWER_MS_MAX);
     assert!(HEAD_MS_MAX < REQUEST_MS_MAX);
     assert!(PAGE_DEFAULT <= PAGE_MAX);

@@ -1,0 +1,1 @@
+//! How much room there is: PIDs, memory, space (design D17).

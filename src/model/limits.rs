@@ -284,6 +284,16 @@ pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 pub const MUTATION_BODY_BYTES_MAX: usize = 512;
 /// The body of a task PUT: a spec, its description and labels, with JSON's escapes.
 pub const TASK_BODY_BYTES_MAX: usize = 112 * 1024;
+/// The body of an access change: a subject's id with every character escaped as `\u0000`, and room
+/// for the rest.
+pub const ACCESS_BODY_BYTES_MAX: usize = 2048;
+/// One part of a query: a subject of 266 bytes as base64url, the longest cursor, takes 355.
+pub const QUERY_VALUE_BYTES_MAX: usize = 400;
+/// What is left of [`RESPONSE_BYTES_MAX`] for the items of a page, or one record, after what stands
+/// around them.
+pub const RESPONSE_ITEMS_BYTES_MAX: usize = RESPONSE_BYTES_MAX - 1024;
+/// The words of a refusal. They repeat names from the request, which can be long.
+pub const MESSAGE_BYTES_MAX: usize = 512;
 /// A rejection of one reason is written at most this often (design D13).
 pub const REJECTION_FOLD_MS: u64 = 60_000;
 
@@ -314,6 +324,8 @@ pub const CELL_COLUMNS_MAX: usize = 60;
 const _: () = {
     assert!(HEAD_BYTES_MAX + TASK_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
     assert!(SPEC_BYTES_MAX <= TASK_BODY_BYTES_MAX);
+    assert!(ACCESS_BODY_BYTES_MAX >= SUBJECT_ID_BYTES_MAX * 6 + 256);
+    assert!(QUERY_VALUE_BYTES_MAX > (SUBJECT_ID_BYTES_MAX + 11) * 4 / 3);
     assert!(REQUEST_BYTES_MAX * 4 <= GATE_BYTES_MAX);
     assert!(GATE_CHUNK_BYTES * 4 <= GATE_STACK_BYTES);
     assert!(COMMAND_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);

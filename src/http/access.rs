@@ -22,18 +22,14 @@ pub const REVOCATION_SCHEMA: &str = "qinglong/credential-revocation@v1";
 /// `GET /api/v3/projects/{project}/access?after_subject`, `policy.manage`: `200 {access: [{subject:
 /// {type, id}, role: word | null, version, changedAtMs, credentials: [credential]}], hasMore, next?:
 /// {afterSubject}}` by subject. `next.afterSubject` is the text to send as `after_subject`. A
-/// `credential` is `{credentialId, subject, active, version, changedAtMs}`, never a secret or its
-/// digest. 503 `access_unavailable`.
+/// `credential` is `{credentialId, active, version, changedAtMs}`, never a secret or its digest. 503
+/// `access_unavailable`.
 pub(super) fn list(api: &Api, request: &Request, who: &Admitted) -> Result<Answer, Answer> {
     let (entries, more) = api
         .store
         .call(ListAccess { project: who.authority.project.clone(), after: query::subject_cursor(request) })
         .map_err(|e| unavailable(word::ACCESS_UNAVAILABLE, e, "the roles were not read"))?;
-    let page = page(entries, more, |(bound, credentials)| {
-        let mut shown = binding(bound);
-        shown["credentials"] = credentials.iter().map(credential).collect();
-        shown
-    });
+    let page = page(entries, more, entry_shape);
     let mut body = json!({"access": page.items, "hasMore": page.has_more});
     if let Some((last, _)) = page.last {
         body["next"] = json!({"afterSubject": query::subject_text(&last.subject)});
@@ -76,7 +72,8 @@ pub(super) fn bind(api: &Api, request: &Request, who: &Admitted) -> Result<Answe
 
 /// `POST /api/v3/projects/{project}/access/tokens`, `policy.manage`; a token for an owner needs
 /// `project.manage`. Body, exactly: `{schema: "qinglong/credential@v1", mutationId, subject: {type,
-/// id}}`. `201 {status: "created", token, credential}`: the only time the token is shown. `200
+/// id}}`. `201 {status: "created", token, credential}` with the `credential`'s subject: the only time the
+/// token is shown. `200
 /// {status: "existing", credential}` for the same mutation again. 400, 404, 409, 503 as for [`bind`].
 pub(super) fn create_token(api: &Api, request: &Request, who: &Admitted) -> Result<Answer, Answer> {
     let mut fields = Fields::read(&request.body, word::INVALID_ACCESS)?;
@@ -139,6 +136,12 @@ fn changed(change: CredentialChange, nothing: &str) -> Result<Answer, Answer> {
     }
 }
 
+fn entry_shape((bound, credentials): &(Binding, Vec<Credential>)) -> Value {
+    let mut shown = binding(bound);
+    shown["credentials"] = credentials.iter().map(listed).collect();
+    shown
+}
+
 fn binding(binding: &Binding) -> Value {
     json!({
         "subject": wire::subject(&binding.subject),
@@ -148,14 +151,20 @@ fn binding(binding: &Binding) -> Value {
     })
 }
 
-fn credential(credential: &Credential) -> Value {
+/// A credential in the list, where whose it is stands beside it.
+fn listed(credential: &Credential) -> Value {
     json!({
         "credentialId": &*credential.id,
-        "subject": wire::subject(&credential.subject),
         "active": credential.active,
         "version": credential.version,
         "changedAtMs": credential.changed_at_ms,
     })
+}
+
+fn credential(credential: &Credential) -> Value {
+    let mut shown = listed(credential);
+    shown["subject"] = wire::subject(&credential.subject);
+    shown
 }
 
 fn refused(reason: FenceReason) -> Answer {
@@ -167,4 +176,27 @@ fn refused(reason: FenceReason) -> Answer {
         _ => "",
     };
     Answer::refusal(word::access_fence(reason), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::limits::{PAGE_MAX, RESPONSE_BYTES_MAX, SUBJECT_ID_BYTES_MAX, TIME_MS_MAX};
+    use crate::model::policy::{Subject, SubjectKind};
+
+    /// One subject with as many tokens as a page may hold, each the longest there can be.
+    #[test]
+    #[allow(non_snake_case)] // the acceptance point's own name
+    fn max_page_response_under_64KiB() {
+        let subject = Subject::new(SubjectKind::McpClient, &"\"".repeat(SUBJECT_ID_BYTES_MAX)).unwrap();
+        let (version, changed_at_ms) = (TIME_MS_MAX, TIME_MS_MAX);
+        let bound = Binding { subject: subject.clone(), role: Some(Role::Operator), version, changed_at_ms };
+        let id = "c".repeat(64).into();
+        let one = Credential { id, subject, version, active: false, secret_digest: [0; 32], changed_at_ms };
+        let entry = (bound, vec![one; PAGE_MAX]);
+        let page = page(vec![entry; PAGE_MAX], false, entry_shape);
+        let next = json!({"afterSubject": query::subject_text(&page.last.as_ref().unwrap().0.subject)});
+        let body = json!({"access": page.items, "hasMore": true, "next": next}).to_string();
+        assert!(body.len() <= RESPONSE_BYTES_MAX, "{} bytes", body.len());
+    }
 }

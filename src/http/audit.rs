@@ -45,3 +45,34 @@ fn shape(row: &AuditRow) -> Value {
         "occurredAtMs": row.at_ms,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::Uuid;
+    use crate::model::limits::{AUDIT_PAGE_MAX, RESPONSE_BYTES_MAX, SUBJECT_ID_BYTES_MAX, TIME_MS_MAX};
+    use crate::model::policy::{Subject, SubjectKind};
+
+    #[test]
+    #[allow(non_snake_case)] // the acceptance point's own name
+    fn max_page_response_under_64KiB() {
+        let subject = Subject::new(SubjectKind::McpClient, &"\"".repeat(SUBJECT_ID_BYTES_MAX)).unwrap();
+        let longest = AuditRow {
+            id: EventId(Uuid::from_bytes([0xff; 16])),
+            operation: "credential.revoke".into(),
+            outcome: "authentication_rejected".into(),
+            reason: Some("agent_action_requires_approval".into()),
+            target: Some(subject.to_string()),
+            subject: Some(subject),
+            credential_id: Some("c".repeat(64)),
+            count: i64::MAX,
+            at_ms: TIME_MS_MAX,
+        };
+        let page = page(vec![longest.clone(); AUDIT_PAGE_MAX], false, shape);
+        assert!(page.has_more && page.last.is_some(), "what does not fit goes to the next page");
+        let next = json!({"after": longest.id.to_string()});
+        let body = json!({"audit": page.items, "hasMore": true, "next": next}).to_string();
+        assert!(body.len() <= RESPONSE_BYTES_MAX, "{} bytes", body.len());
+        assert!(page.items.len() > AUDIT_PAGE_MAX / 2, "{} rows", page.items.len());
+    }
+}

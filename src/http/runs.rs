@@ -153,3 +153,60 @@ fn run_id(request: &Request) -> Result<RunId, Answer> {
 fn not_found() -> Answer {
     Answer::refusal(word::RUN_NOT_FOUND, "there is no such run in this project")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::digest::Digest;
+    use crate::model::event::EventType;
+    use crate::model::id::Uuid;
+    use crate::model::life::AttemptState;
+    use crate::model::limits::{PAGE_MAX, RESPONSE_BYTES_MAX, REVISION_MAX, TIME_MS_MAX};
+    use crate::model::name::Name;
+    use crate::model::task::TaskRef;
+
+    /// The longest Run there can be.
+    fn longest(state: RunState) -> Run {
+        Run {
+            id: RunId(Uuid::from_bytes([0xff; 16])),
+            task: Name::parse(&"t".repeat(128)).unwrap(),
+            task_ref: TaskRef { revision: REVISION_MAX, digest: Digest::of("d", b"") },
+            state,
+            version: TIME_MS_MAX,
+            event_sequence: TIME_MS_MAX,
+            priority: -TIME_MS_MAX,
+            origin: "run-finished".into(),
+            trigger: Some("t".repeat(128)),
+            created_at_ms: TIME_MS_MAX,
+            queued_at_ms: Some(TIME_MS_MAX),
+            started_at_ms: Some(TIME_MS_MAX),
+            finished_at_ms: Some(TIME_MS_MAX),
+            cancel_requested_at_ms: Some(TIME_MS_MAX),
+            cancel_reason: Some(CancelReason::Reconcile),
+            error_code: Some(word::EXITED_WITHOUT_RECEIPT.into()),
+            attempt: None,
+        }
+    }
+
+    #[test]
+    #[allow(non_snake_case)] // the acceptance point's own name
+    fn max_page_response_under_64KiB() {
+        for &state in RunState::ALL {
+            let page = page(vec![longest(state); PAGE_MAX], true, |run| shape(run, Some("capacity")));
+            let next = json!({"createdAtMs": TIME_MS_MAX, "runId": RunId(Uuid::from_bytes([0xff; 16])).to_string()});
+            let body = json!({"runs": page.items, "hasMore": true, "next": next}).to_string();
+            assert_eq!(page.items.len(), PAGE_MAX, "{state:?}: the whole page fits");
+            assert!(body.len() <= RESPONSE_BYTES_MAX, "{state:?}: {} bytes", body.len());
+        }
+        let event = Event {
+            sequence: TIME_MS_MAX,
+            kind: EventType::Attempt(AttemptState::Cancelled),
+            actor_type: "legacy_shell".into(),
+            created_at_ms: TIME_MS_MAX,
+        };
+        let events: Vec<Value> = vec![event; PAGE_MAX].iter().map(super::event).collect();
+        assert!(
+            json!({"events": events, "hasMore": true, "nextAfterSequence": TIME_MS_MAX}).to_string().len() < 16_384
+        );
+    }
+}

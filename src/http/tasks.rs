@@ -209,3 +209,30 @@ fn refused(reason: FenceReason) -> Answer {
     };
     Answer::refusal(word::task_definition_fence(reason), message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::digest::Digest;
+    use crate::model::limits::{PAGE_MAX, RESPONSE_BYTES_MAX, REVISION_MAX, TIME_MS_MAX, TITLE_BYTES_MAX};
+    use crate::model::task::TaskRef;
+
+    #[test]
+    #[allow(non_snake_case)] // the acceptance point's own name
+    fn max_page_response_under_64KiB() {
+        let longest = TaskHead {
+            task: Name::parse(&"t".repeat(128)).unwrap(),
+            task_ref: TaskRef { revision: REVISION_MAX, digest: Digest::of("d", b"") },
+            title: "\"".repeat(TITLE_BYTES_MAX),
+            enabled: false,
+            created_at_ms: TIME_MS_MAX,
+            updated_at_ms: TIME_MS_MAX,
+        };
+        let around = json!({"task": head(&longest)}).to_string().len();
+        assert!(around + RESPONSE_ITEMS_BYTES_MAX <= RESPONSE_BYTES_MAX, "{around} bytes around a definition");
+        let page = page(vec![longest; PAGE_MAX], true, list_item);
+        let body = json!({"tasks": page.items, "hasMore": true, "next": {"taskId": "t".repeat(128)}}).to_string();
+        assert_eq!(page.items.len(), PAGE_MAX, "the whole page fits");
+        assert!(body.len() <= RESPONSE_BYTES_MAX, "{} bytes", body.len());
+    }
+}

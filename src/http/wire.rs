@@ -187,9 +187,7 @@ pub fn unavailable(word: Word, error: StoreError, what: &str) -> Answer {
         ),
         StoreError::Unavailable(reason) => Answer::refusal(
             word.because(reason),
-            &format!(
-                "{what}: the store could not do it ({reason}); the same request with the same mutationId may be sent again"
-            ),
+            &format!("{what}: the store could not do it ({reason}); the same request may be sent again"),
         ),
     }
 }

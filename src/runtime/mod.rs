@@ -1,14 +1,18 @@
 //! The composition root: builds everything, starts the threads, runs the control loop in `main`,
 //! and takes it all down in reverse. Nothing else knows how the parts hang together.
 
+mod init;
+
+pub use init::{Report, init};
+
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::environment::Surroundings;
 use crate::execution::linux::{Linux, LogFiles};
 use crate::execution::{Engine, RecoveryError};
-use crate::http::routes::ROUTES;
 use crate::http::gate::Bounds;
+use crate::http::routes::ROUTES;
 use crate::http::server::{Server, ServerOptions};
 use crate::http::service::{Api, Parts};
 use crate::model::limits::{self, Profile};
@@ -22,10 +26,10 @@ use crate::process::timer::Timer;
 use crate::process::wake::Wake;
 use crate::process::{clock, launch, poll, room};
 use crate::schedule::host_zone;
+use crate::store::Store;
 use crate::store::audit::RecordRejections;
 use crate::store::open::Options;
 use crate::store::state::StateDir;
-use crate::store::Store;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
@@ -211,7 +215,14 @@ fn recover(engine: &mut Engine<Linux>, ears: &Ears<'_>) -> Result<(), String> {
     }
     if taken_up > 0 {
         let still = engine.active();
-        say("info", "recovered", format_args!("{taken_up} runs were under way; {} are settled, {still} go on", taken_up - still.min(taken_up)));
+        say(
+            "info",
+            "recovered",
+            format_args!(
+                "{taken_up} runs were under way; {} are settled, {still} go on",
+                taken_up - still.min(taken_up)
+            ),
+        );
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ pub mod cli;
 pub mod execution;
 pub mod http;
 pub mod model;
+pub mod process;
 pub mod runtime;
 pub mod schedule;
 pub mod store;

@@ -50,7 +50,7 @@ fn mode(path: &Path) -> u32 {
 fn the_first_init_makes_a_private_state_and_the_second_makes_nothing_new() {
     let bench = Bench::new();
     let first = bench.json(&["init"]);
-    assert_eq!((&first["status"], &first["owner"]), (&"created".into(), &"created".into()));
+    assert_eq!((&first["store"], &first["owner"]), (&"created".into(), &"made".into()));
     let state = bench.state();
     assert_eq!(mode(&state), 0o700);
     for (path, (mode, _)) in picture(&state) {
@@ -59,7 +59,7 @@ fn the_first_init_makes_a_private_state_and_the_second_makes_nothing_new() {
     assert!(bench.token().starts_with("ql3c_"));
     let token = bench.token();
     let second = bench.json(&["init"]);
-    assert_eq!((&second["status"], &second["owner"]), (&"unchanged".into(), &"existing".into()));
+    assert_eq!((&second["store"], &second["owner"]), (&"unchanged".into(), &"existing".into()));
     assert_eq!(bench.token(), token);
 }
 
@@ -68,7 +68,7 @@ fn a_crash_at_any_step_is_finished_by_the_next_init() {
     for step in STEPS {
         let mut bench = Bench::new();
         let crashed = bench.env("QINGLET_CRASH_AT", step).cli(&["init"]);
-        assert!(crashed.code < 0, "{step}: {crashed:?}");
+        assert_eq!(crashed.code, -9, "{step}: {crashed:?}");
         bench.no_env("QINGLET_CRASH_AT").init();
         assert!(bench.token().starts_with("ql3c_"), "{step}");
         assert!(!bench.state().join("owner.token.new").exists(), "{step}");
@@ -82,7 +82,7 @@ fn a_crash_while_reissuing_leaves_a_token_that_one_more_init_settles() {
         let mut bench = Bench::ready();
         let old = bench.token();
         let crashed = bench.env("QINGLET_CRASH_AT", step).cli(&["init", "--reissue-owner"]);
-        assert!(crashed.code < 0, "{step}: {crashed:?}");
+        assert_eq!(crashed.code, -9, "{step}: {crashed:?}");
         bench.no_env("QINGLET_CRASH_AT").init();
         // Before the commit the old token is the one that works, from it on the new one.
         let committed = matches!(step, "bootstrap.commit" | "bootstrap.publish");
@@ -142,7 +142,8 @@ fn a_lost_token_file_is_missed_and_reissuing_makes_another() {
     fs::remove_file(bench.state().join("owner.token")).unwrap();
     let output = bench.cli(&["init"]);
     assert_eq!(output.code, 0);
-    assert!(output.stderr.contains("init --reissue-owner` makes another"), "{output:?}");
+    let hint = format!("`qinglet --state {} init --reissue-owner` makes a new token", bench.state().display());
+    assert!(output.stdout.contains(&hint), "{output:?}");
     bench.ok(&["init", "--reissue-owner"]);
     assert!(bench.token().starts_with("ql3c_"));
 }

@@ -42,5 +42,5 @@ fn serve(context: &Context, given: &Given) -> Result<Exit, Failure> {
     if listen.is_some() && !api {
         return Err(Failure::usage("--listen needs the API; leave --api off out"));
     }
-    Ok(runtime::serve(ServeOptions { state: context.state.clone(), listen, profile, api }))
+    Ok(runtime::serve(&ServeOptions { state: context.state.clone(), listen, profile, api }))
 }

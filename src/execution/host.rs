@@ -8,6 +8,7 @@ use crate::model::command::Command;
 use crate::model::id::{AttemptId, RunId};
 use crate::model::name::Name;
 use crate::model::record::End;
+use std::path::PathBuf;
 
 /// The clocks, read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Now {
 pub struct LogGrant {
     /// Its artifact id.
     pub artifact: String,
+    /// The private folder it lies in.
+    pub folder: PathBuf,
     /// The most it may hold.
     pub bytes_max: u64,
 }

@@ -7,6 +7,7 @@ pub mod environment;
 mod finish;
 pub mod host;
 mod inbox;
+pub mod linux;
 pub mod logs;
 mod place;
 mod recover;

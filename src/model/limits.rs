@@ -184,6 +184,10 @@ pub const CLOSURE_PASSES_MAX: usize = 20;
 pub const HANDLE_BYTES_MAX: usize = 128;
 /// A receipt's text (spec/execution section 4).
 pub const RECEIPT_BYTES_MAX: usize = 4096;
+/// Launches waiting for the launcher; more than the active Attempts of either profile.
+pub const LAUNCH_QUEUE: usize = 64;
+/// The launcher's stack: a fork and a few pipes, no recursion.
+pub const LAUNCHER_STACK_BYTES: usize = 128 * 1024;
 /// PIDs that must be free before a launch: shim, user process and a few of its own (design D17).
 pub const PIDS_FREE_MIN: u64 = 8;
 /// Memory that must be free before a launch (design D17).
@@ -251,6 +255,27 @@ pub const UPSTREAM_WAIT_MS: u64 = 2_000;
 pub const ANSWER_MS_MAX: u64 = 30_000;
 /// A client may take this long to read its answer (design D12: slow readers are bounded).
 pub const DELIVER_MS_MAX: u64 = 15_000;
+/// After an early answer, how long what the client still sends is thrown away, so that closing does
+/// not reset the connection under the answer (RFC 9112 section 9.6).
+pub const LINGER_MS_MAX: u64 = 2_000;
+/// What is thrown away at most in that time.
+pub const LINGER_BYTES_MAX: usize = 256 * 1024;
+/// One read or write of the gate; the only buffer that is not a connection's own.
+pub const GATE_CHUNK_BYTES: usize = 16 * 1024;
+/// What the kernel may hold of an answer to a TCP client that does not read (it doubles this).
+pub const SEND_BUFFER_BYTES: u16 = 16 * 1024;
+/// Connections taken from one listener in a turn, so that those already here are read in between.
+pub const ACCEPTS_PER_TURN: usize = 16;
+/// After accept failed for want of descriptors or memory, how long the listeners rest.
+pub const ACCEPT_PAUSE_MS: u64 = 100;
+/// Between two tries to reopen a broken connection to the HTTP library.
+pub const REOPEN_MS: u64 = 1_000;
+/// The head of a worker's answer: a status line and five short headers.
+pub const UPSTREAM_HEAD_BYTES_MAX: usize = 1024;
+/// The stack of a thread that runs handlers: JSON of bounded depth and no recursion besides.
+pub const HTTP_STACK_BYTES: usize = 256 * 1024;
+/// The gate's stack: one chunk and shallow calls.
+pub const GATE_STACK_BYTES: usize = 128 * 1024;
 /// At the end of serving, how long accepted requests may finish (design D17).
 pub const HTTP_DRAIN_MS: u64 = 5_000;
 /// An answer's body (spec/execution section 12).
@@ -302,8 +327,10 @@ const _: () = {
     assert!(ACCESS_BODY_BYTES_MAX >= SUBJECT_ID_BYTES_MAX * 6 + 256);
     assert!(QUERY_VALUE_BYTES_MAX > (SUBJECT_ID_BYTES_MAX + 11) * 4 / 3);
     assert!(REQUEST_BYTES_MAX * 4 <= GATE_BYTES_MAX);
+    assert!(GATE_CHUNK_BYTES * 4 <= GATE_STACK_BYTES);
     assert!(COMMAND_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
     assert!(STORE_BATCH <= STORE_QUEUE);
+    assert!(STANDALONE.active_attempts <= LAUNCH_QUEUE);
     assert!(STORE_WAIT_MS < ANSWER_MS_MAX);
     assert!(HEAD_MS_MAX < REQUEST_MS_MAX);
     assert!(PAGE_DEFAULT <= PAGE_MAX);

@@ -68,9 +68,10 @@ impl Operation for AddCredential {
         };
         if let Some(stored) = stored(tx, self.mutation)? {
             let same = stored.active && stored.subject == self.subject;
-            return Ok(match same {
-                true => CredentialChange::Existing(stored),
-                false => CredentialChange::Refused(FenceReason::MutationConflict),
+            return Ok(if same {
+                CredentialChange::Existing(stored)
+            } else {
+                CredentialChange::Refused(FenceReason::MutationConflict)
             });
         }
         let role = fence::binding(tx, &by.project, &self.subject)?.and_then(|(_, role)| role);
@@ -106,9 +107,10 @@ impl Operation for RevokeCredential {
         };
         if let Some(stored) = stored(tx, self.mutation)? {
             let same = !stored.active && stored.id == self.credential_id;
-            return Ok(match same {
-                true => CredentialChange::Existing(stored),
-                false => CredentialChange::Refused(FenceReason::MutationConflict),
+            return Ok(if same {
+                CredentialChange::Existing(stored)
+            } else {
+                CredentialChange::Refused(FenceReason::MutationConflict)
             });
         }
         let Some(current) = fence::credential(tx, &self.credential_id)? else {

@@ -72,7 +72,9 @@ pub struct Place<'a> {
 /// because version and sequence move together, for one more page of flash an event.
 pub fn append(tx: &mut Tx<'_>, place: &Place<'_>, kind: EventType, facts: &[Fact<'_>]) -> Result<EventId, Fail> {
     let mut payload = Map::new();
-    facts.iter().for_each(|fact| fact.put(&mut payload));
+    for fact in facts {
+        fact.put(&mut payload);
+    }
     let payload = (!payload.is_empty()).then(|| Value::Object(payload).to_string());
     if payload.as_ref().is_some_and(|text| text.len() > limits::EVENT_PAYLOAD_BYTES_MAX) {
         return Err(Fail::Word("event_payload_too_large"));

@@ -79,14 +79,11 @@ fn init_with(
     }
     let conn = connect(&path, options)?;
     let explained = |e: rusqlite::Error| explain(&path, &e);
-    let applied = match recognise(&path, &conn, list)? {
-        Standing::Older(applied) => applied,
-        _ => {
-            check_shape(&path, &conn, list)?;
-            prove_writable(&conn).map_err(explained)?;
-            close(conn);
-            return Ok(Initialised::Unchanged);
-        }
+    let Standing::Older(applied) = recognise(&path, &conn, list)? else {
+        check_shape(&path, &conn, list)?;
+        prove_writable(&conn).map_err(explained)?;
+        close(conn);
+        return Ok(Initialised::Unchanged);
     };
     let from = list.get(applied.wrapping_sub(1)).map_or(0, |step| step.id);
     let copy = state.path().join(format!("{DATABASE}.before-{}", from + 1));

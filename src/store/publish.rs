@@ -163,10 +163,8 @@ impl Operation for DeleteTask {
         }
         if let Some(stored) = definition::deletion(tx, self.mutation)? {
             let asked: (&Name, &Name, i64) = (&by.project, &self.task, self.expected_revision);
-            return Ok(match (&stored.project, &stored.task, stored.revision) == asked {
-                true => Deleted::Existing,
-                false => Deleted::Refused(FenceReason::MutationConflict),
-            });
+            let same = (&stored.project, &stored.task, stored.revision) == asked;
+            return Ok(if same { Deleted::Existing } else { Deleted::Refused(FenceReason::MutationConflict) });
         }
         if definition::publication(tx, self.mutation)?.is_some() {
             return Ok(Deleted::Refused(FenceReason::MutationConflict));

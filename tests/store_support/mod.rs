@@ -1,6 +1,7 @@
 //! What the store's tests share: a throw-away state, a settable clock, and a store with one owner
 //! and one task in it.
 #![allow(dead_code)] // each test file uses its own part
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests are tests
 
 use qinglet::model::command::SCHEMA;
 use qinglet::model::digest::Digest;

@@ -1,0 +1,152 @@
+//! fork and exec.
+//!
+//! Between fork and exec of the daemon (which has other threads) only async-signal-safe calls are
+//! made: no allocation, no lock, no panic. That is [`become_shim`] and [`probe_child`], and what they
+//! call: `fd::{place, close_from, write_all, read_full}`, `signals::restore_defaults`, `own`, `step::report`.
+
+use super::fd::{self, Place};
+use super::step::{self, LaunchFailure, LaunchStep};
+use super::{own, signals, stat, wait};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+/// Where the shim finds its orders, and later the release.
+pub(super) const ORDERS_FD: RawFd = 3;
+/// Where the shim reports.
+pub(super) const STATUS_FD: RawFd = 4;
+/// The binary to execute, until exec.
+const EXE_FD: RawFd = 5;
+
+/// Forks this process and executes `exe` as its shim; returns the shim's number. A failure after the
+/// fork is reported through `status`.
+pub(super) fn shim(
+    exe: BorrowedFd<'_>,
+    null: BorrowedFd<'_>,
+    orders: BorrowedFd<'_>,
+    status: BorrowedFd<'_>,
+) -> io::Result<i32> {
+    let (exe, null, orders, status) = (exe.as_raw_fd(), null.as_raw_fd(), orders.as_raw_fd(), status.as_raw_fd());
+    let old = signals::block_for_fork();
+    // SAFETY: the child makes async-signal-safe calls only, see the head of this file.
+    let pid = unsafe { libc::fork() };
+    let error = io::Error::last_os_error();
+    if pid == 0 {
+        become_shim(exe, null, orders, status);
+    }
+    signals::unblock_after_fork(&old);
+    if pid < 0 { Err(error) } else { Ok(pid) }
+}
+
+fn become_shim(exe: RawFd, null: RawFd, orders: RawFd, status: RawFd) -> ! {
+    let keep = |from| Place { from, until_exec: false };
+    let places =
+        [keep(null), keep(null), keep(null), keep(orders), keep(status), Place { from: exe, until_exec: true }];
+    let (at, failure) = match fd::place(&places) {
+        Err(errno) => (status, LaunchFailure { step: LaunchStep::Descriptors, errno }),
+        Ok(()) => {
+            fd::close_from(EXE_FD + 1);
+            signals::restore_defaults();
+            (STATUS_FD, LaunchFailure { step: LaunchStep::ExecShim, errno: exec_shim() })
+        }
+    };
+    let _ = fd::write_all(at, &step::report(Err(failure)));
+    own::exit_now(127)
+}
+
+/// Only returns when it failed. The empty environment is part of the promise that no secret of the
+/// daemon's, and none of its tuning, reaches a shim.
+fn exec_shim() -> i32 {
+    let argv = [c"qinglet".as_ptr(), c"shim".as_ptr(), std::ptr::null()];
+    let environment = [std::ptr::null::<libc::c_char>()];
+    // SAFETY: all strings are NUL-terminated literals and both lists end in null.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            EXE_FD,
+            c"".as_ptr(),
+            argv.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+        // Where that call is missing or filtered the same file has a name in /proc.
+        if matches!(fd::errno(), libc::ENOSYS | libc::EPERM | libc::EINVAL) {
+            libc::execve(c"/proc/self/fd/5".as_ptr(), argv.as_ptr(), environment.as_ptr());
+        }
+    }
+    fd::errno()
+}
+
+/// Who returns from a [`plain`] fork.
+pub(super) enum Fork {
+    /// The new process.
+    Child,
+    /// The old one, and the new one's number.
+    Parent(i32),
+}
+
+/// Forks a process that has no other threads (the shim), where everything stays usable.
+pub(super) fn plain() -> io::Result<Fork> {
+    // SAFETY: the caller is single-threaded, so no lock is held by a thread that the child lacks.
+    match unsafe { libc::fork() } {
+        0 => Ok(Fork::Child),
+        pid if pid > 0 => Ok(Fork::Parent(pid)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Becomes another program; only returns, with the errno, when that failed.
+pub(super) fn exec(program: &CStr, argv: &[&CStr], environment: &[&CStr]) -> i32 {
+    let list = |texts: &[&CStr]| -> Vec<*const libc::c_char> {
+        texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (argv, environment) = (list(argv), list(environment));
+    // SAFETY: all strings are NUL-terminated and both lists end in null.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
+    fd::errno()
+}
+
+/// Whether this process can read /proc/<pid>/stat of a child that made itself undumpable: not so for
+/// a user other than root under hidepid=2, where shims must stay dumpable to be recognised.
+pub(super) fn can_see_undumpable_children() -> io::Result<bool> {
+    let (mut ready, ready_child) = io::pipe()?;
+    let (hold_child, hold) = io::pipe()?;
+    let old = signals::block_for_fork();
+    // SAFETY: the child makes async-signal-safe calls only, see the head of this file.
+    let pid = unsafe { libc::fork() };
+    let error = io::Error::last_os_error();
+    if pid == 0 {
+        probe_child(ready_child.as_raw_fd(), hold_child.as_raw_fd(), hold.as_raw_fd());
+    }
+    signals::unblock_after_fork(&old);
+    if pid < 0 {
+        return Err(error);
+    }
+    drop(ready_child);
+    let told = io::Read::read_exact(&mut ready, &mut [0]);
+    let seen = stat::read(pid).is_ok_and(|stat| stat.pid == pid);
+    drop(hold);
+    while matches!(wait::one(pid), Ok(wait::Waited::Alive)) {
+        // The child ends as soon as it sees the closed pipe; its own end of `ready` closes with it.
+        let mut look = [super::poll::readable(ready.as_fd())];
+        super::poll::wait(&mut look, Some(1))?;
+    }
+    told.map(|()| seen)
+}
+
+fn probe_child(ready: RawFd, hold: RawFd, other_end: RawFd) -> ! {
+    let _ = own::become_undumpable();
+    // SAFETY: this process's own copy of the parent's end; without this it would wait for itself.
+    unsafe { libc::close(other_end) };
+    let _ = fd::write_all(ready, &[1]);
+    let _ = fd::read_full(hold, &mut [0]);
+    own::exit_now(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_undumpable_child_is_seen_here() {
+        assert!(super::can_see_undumpable_children().unwrap());
+    }
+}

@@ -1,0 +1,35 @@
+//! Linux: launching, supervising, identifying and stopping processes, and the files they leave.
+//!
+//! Knows no states and no SQL. Two processes share this code: the daemon, and the shim that it makes of
+//! its own binary. `unsafe` stays in the leaf files here, one system call or two at a time.
+
+pub mod clock;
+pub mod crash;
+mod fact;
+mod fd;
+mod fork;
+pub mod handle;
+pub mod identity;
+pub mod launch;
+pub mod log;
+mod memory;
+pub mod orders;
+mod own;
+pub mod pidfd;
+pub mod poll;
+mod private;
+pub mod publish;
+pub mod reap;
+pub mod receipt;
+pub mod room;
+#[cfg(test)]
+mod scratch;
+pub mod shim;
+pub mod signals;
+pub mod stat;
+mod step;
+pub mod stop;
+pub mod timer;
+mod tree;
+mod wait;
+pub mod wake;

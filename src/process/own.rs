@@ -1,0 +1,61 @@
+//! What a process says to the kernel about itself: session, group, subreaper, dumpability.
+
+use std::io;
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Leads a session of its own from here on.
+pub(super) fn lead_session() -> io::Result<()> {
+    // SAFETY: no pointer is passed.
+    done(unsafe { libc::setsid() })
+}
+
+/// Leads a process group of its own from here on.
+pub(super) fn lead_group() -> io::Result<()> {
+    // SAFETY: no pointer is passed.
+    done(unsafe { libc::setpgid(0, 0) })
+}
+
+/// Becomes the parent of every descendant whose own parent ends (prctl(2), Linux 3.4).
+pub(super) fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: this option takes one integer.
+    done(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+}
+
+/// No core dump, no ptrace, no /proc/<pid>/mem and environ for others. Async-signal-safe.
+pub(super) fn become_undumpable() -> io::Result<()> {
+    // SAFETY: this option takes one integer.
+    done(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) })
+}
+
+/// The name shown by ps.
+pub(super) fn take_name() {
+    // SAFETY: the name is a NUL-terminated literal below 16 bytes; without it only ps is less helpful.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"qinglet-shim".as_ptr(), 0, 0, 0) };
+}
+
+/// Dies by KILL when the parent does. A change of credentials clears it, so it comes after that.
+pub(super) fn die_with_parent() -> io::Result<()> {
+    // SAFETY: this option takes one integer.
+    done(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })
+}
+
+/// The parent's number.
+pub(super) fn parent() -> i32 {
+    // SAFETY: getppid has no preconditions and cannot fail.
+    unsafe { libc::getppid() }
+}
+
+/// The mode bits that new files do not get.
+pub(super) fn set_umask(mask: u32) {
+    // SAFETY: umask has no preconditions and cannot fail.
+    unsafe { libc::umask(mask as libc::mode_t) };
+}
+
+/// Ends without running anything of the standard library's or libc's.
+pub(super) fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}

@@ -1,0 +1,175 @@
+//! The shim: one small process that supervises one Attempt and outlives the daemon (design D4).
+//!
+//! It leads a session of its own, takes its orders from a pipe, prepares everything that can fail,
+//! holds the user's process, reports, and waits for one byte. Then it copies output, frees what ends,
+//! ends what is left over and publishes the receipt. It never talks to the daemon again: no pipe, no
+//! socket, so neither a crash nor a stop of the daemon touches output or outcome.
+
+mod finish;
+mod hold;
+mod output;
+mod program;
+mod user;
+mod watch;
+
+use super::fork::{ORDERS_FD, STATUS_FD};
+use super::memory::SecretMap;
+use super::orders::{self, HEADER_BYTES, OrdersView};
+use super::signals::{Signal, Signals};
+use super::step::{self, LaunchFailure, LaunchStep};
+use super::{crash, fd, launch, own, poll};
+use hold::HeldUser;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+
+/// The exit code when the shim itself could not go on; nothing ran.
+const NOTHING_RAN: i32 = 125;
+
+/// The hidden command `shim`. Its exit code is the user's, or 125 when nothing ran.
+pub fn main() -> ! {
+    let Some((orders, status)) = pipes() else {
+        eprintln!("qinglet shim is started by the daemon only; see `qinglet --help`");
+        own::exit_now(2);
+    };
+    let code = match prepare(&orders) {
+        Ok(prepared) => {
+            crash::at("shim.prepared");
+            report(status, Ok(()));
+            run(prepared, &orders)
+        }
+        Err(failure) => {
+            report(status, Err(failure));
+            NOTHING_RAN
+        }
+    };
+    own::exit_now(code)
+}
+
+/// The two pipes of the daemon; `None` when somebody typed the command.
+fn pipes() -> Option<(File, File)> {
+    let is_pipe = |number| {
+        let meta = std::fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
+        std::os::unix::fs::FileTypeExt::is_fifo(&meta.file_type()).then_some(number)
+    };
+    let take = |number| {
+        // SAFETY: the descriptor is open, a pipe, and by the protocol belongs to this code alone.
+        unsafe { File::from(OwnedFd::from_raw_fd(number)) }
+    };
+    let (orders, status) = (is_pipe(ORDERS_FD)?, is_pipe(STATUS_FD)?);
+    Some((take(orders), take(status)))
+}
+
+fn report(status: File, result: Result<(), LaunchFailure>) {
+    // A daemon that is gone does not read it; the orders pipe will say so.
+    let _ = fd::write_all(std::os::fd::AsRawFd::as_raw_fd(&status), &step::report(result));
+}
+
+/// What is ready when the shim reports.
+struct Prepared {
+    secrets: SecretMap,
+    signals: Signals,
+    user: HeldUser,
+    end: finish::End,
+    output: output::Output,
+    patience: watch::Patience,
+}
+
+fn prepare(orders: &File) -> Result<Prepared, LaunchFailure> {
+    let session_failed = |e: io::Error| LaunchFailure::of(LaunchStep::Session, &e);
+    own::lead_session().map_err(session_failed)?;
+    let signals = Signals::block_all().map_err(session_failed)?;
+    own::adopt_orphans().map_err(session_failed)?;
+    own::take_name();
+    std::env::set_current_dir("/").map_err(session_failed)?;
+
+    let secrets = receive(orders)?;
+    let view = orders::unpack(&secrets).map_err(|_| not_understood())?;
+    #[cfg(debug_assertions)]
+    crash::tell(view.crash_at.to_str().unwrap_or_default());
+    crash::at("shim.read");
+    let (user, end, output, patience) = hold_user(&view)?;
+    Ok(Prepared { signals, user, end, output, patience, secrets })
+}
+
+fn hold_user(view: &OrdersView<'_>) -> Result<(HeldUser, finish::End, output::Output, watch::Patience), LaunchFailure> {
+    let (log, end) = finish::End::prepare(view)?;
+    let (read, write) = io::pipe().map_err(|e| LaunchFailure::of(LaunchStep::Pipe, &e))?;
+    fd::set_nonblocking(read.as_fd()).map_err(|e| LaunchFailure::of(LaunchStep::Pipe, &e))?;
+    let output =
+        output::Output::new(read, log, view.log_bytes_max).map_err(|e| LaunchFailure::of(LaunchStep::Log, &e))?;
+    let user = hold::fork(view, write)?;
+    let patience = watch::Patience { drain_ms: view.drain_grace_ms, grace_ms: view.grace_ms };
+    Ok((user, end, output, patience))
+}
+
+const fn not_understood() -> LaunchFailure {
+    LaunchFailure { step: LaunchStep::Orders, errno: libc::EPROTO }
+}
+
+/// Reads the orders into memory of their own, undumpable before the first secret byte.
+fn receive(mut orders: &File) -> Result<SecretMap, LaunchFailure> {
+    let failed = |e: io::Error| LaunchFailure::of(LaunchStep::Orders, &e);
+    let mut header = [0; HEADER_BYTES];
+    orders.read_exact(&mut header).map_err(failed)?;
+    let (dumpable, length) = orders::unpack_header(header).ok_or_else(not_understood)?;
+    if !dumpable {
+        own::become_undumpable().map_err(|e| LaunchFailure::of(LaunchStep::Session, &e))?;
+    }
+    let mut secrets = SecretMap::new(length).map_err(failed)?;
+    orders.read_exact(&mut secrets).map_err(failed)?;
+    Ok(secrets)
+}
+
+/// From the report to the receipt. The exit code.
+fn run(prepared: Prepared, orders: &File) -> i32 {
+    let Prepared { secrets, signals, user, end, mut output, patience } = prepared;
+    if !is_released(orders, &signals, &user) {
+        // Dropping `end` removes what was begun: there is no receipt for what never ran.
+        user.abandon();
+        return NOTHING_RAN;
+    }
+    crash::at("shim.released");
+    let start = finish::Moment::now();
+    let main = user.pid;
+    let start_error = user.release();
+    if start_error.is_none() {
+        crash::at("shim.execed");
+    }
+    drop(secrets);
+    let watched = watch::watch(main, &signals, &mut output, patience);
+    crash::at("shim.exited");
+    let code = end.publish(start, &watched, start_error, &output);
+    crash::at("shim.published");
+    code
+}
+
+/// Waits for the release. Anything else is none: the pipe's end (the daemon is gone or gave up), an
+/// order to stop, or the end of the held process by somebody else's hand.
+fn is_released(mut orders: &File, signals: &Signals, user: &HeldUser) -> bool {
+    loop {
+        let mut look = [poll::readable(orders.as_fd()), poll::readable(signals.as_fd())];
+        if poll::wait(&mut look, None).is_err() {
+            return false;
+        }
+        let [released, signalled] = look;
+        // The release is looked at first: given before an order to stop, it is a start and then a stop.
+        if released.revents != 0 {
+            let mut byte = [0];
+            return matches!(orders.read(&mut byte), Ok(1)) && byte == [launch::RELEASE];
+        }
+        if signalled.revents != 0 && is_stopped(signals, user) {
+            return false;
+        }
+    }
+}
+
+fn is_stopped(signals: &Signals, user: &HeldUser) -> bool {
+    while let Ok(Some(signal)) = signals.take() {
+        match signal {
+            Signal::Child if !user.has_ended() => {}
+            _ => return true,
+        }
+    }
+    false
+}

@@ -1,0 +1,144 @@
+//! Copying output to the log: exactly up to the cap, then read and counted, so that the task is never
+//! blocked and never gets SIGPIPE, whatever happens to the log (design D11).
+
+use std::fs::File;
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// One read; memory stays at this, however much comes.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Reads in one turn, so that signals are looked at under any flood.
+const CHUNKS_PER_TURN: usize = 16;
+
+/// The output pipe and its log.
+pub(super) struct Output {
+    pipe: PipeReader,
+    log: File,
+    chunk: Box<[u8]>,
+    /// The cap as ordered.
+    pub(super) bytes_max: u64,
+    /// What the log may still take.
+    room: u64,
+    /// Bytes that were read and not written.
+    pub(super) dropped: u64,
+    /// Whether output came that the cap did not let in.
+    pub(super) is_capped: bool,
+    /// False once writing the log has failed: nothing more is written, so that it holds no gap.
+    pub(super) is_complete: bool,
+    /// Whether every writer is gone.
+    pub(super) has_ended: bool,
+}
+
+impl Output {
+    /// Copies from `pipe`, which does not block, to `log`, which may hold something already.
+    pub(super) fn new(pipe: PipeReader, log: File, bytes_max: u64) -> io::Result<Self> {
+        let room = bytes_max.saturating_sub(log.metadata()?.len());
+        let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
+        Ok(Self {
+            pipe,
+            log,
+            chunk,
+            bytes_max,
+            room,
+            dropped: 0,
+            is_capped: false,
+            is_complete: true,
+            has_ended: false,
+        })
+    }
+
+    /// Copies what is there, at most [`CHUNKS_PER_TURN`] chunks.
+    pub(super) fn pump(&mut self) {
+        for _ in 0..CHUNKS_PER_TURN {
+            if self.has_ended {
+                return;
+            }
+            match self.pipe.read(&mut self.chunk) {
+                Ok(0) => self.has_ended = true,
+                Ok(got) => self.keep(got),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // A pipe has no other errors; one that cannot be read must not be polled for ever.
+                Err(_) => self.has_ended = true,
+            }
+        }
+    }
+
+    fn keep(&mut self, got: usize) {
+        let bytes = self.chunk.get(..got).unwrap_or_default();
+        let allowed = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
+        let mut rest = bytes.get(..allowed).unwrap_or_default();
+        while self.is_complete && !rest.is_empty() {
+            match self.log.write(rest) {
+                Ok(wrote) if wrote > 0 => {
+                    rest = rest.get(wrote..).unwrap_or_default();
+                    self.room -= wrote as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => self.is_complete = false,
+            }
+        }
+        self.is_capped |= allowed < bytes.len();
+        self.dropped += (bytes.len() - allowed + rest.len()) as u64;
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(cap: u64, log: File) -> (Output, io::PipeWriter) {
+        let (read, write) = io::pipe().unwrap();
+        crate::process::fd::set_nonblocking(read.as_fd()).unwrap();
+        (Output::new(read, log, cap).unwrap(), write)
+    }
+
+    fn log(name: &str) -> (std::path::PathBuf, File) {
+        let path = crate::process::scratch::folder(name).join("log");
+        let file = File::options().append(true).create(true).open(&path).unwrap();
+        (path, file)
+    }
+
+    #[test]
+    fn the_cap_is_exact_and_the_rest_is_counted() {
+        for (cap, sent, dropped) in [(10, 10, 0), (10, 11, 1), (0, 5, 5), (10, 1000, 990)] {
+            let (path, file) = log("output-cap");
+            let (mut output, mut write) = output(cap, file);
+            write.write_all(&vec![b'x'; sent]).unwrap();
+            output.pump();
+            assert!(!output.has_ended);
+            drop(write);
+            output.pump();
+            assert!(output.has_ended && output.is_complete);
+            assert_eq!((output.dropped, output.is_capped), (dropped, dropped > 0), "{cap} {sent}");
+            assert_eq!(std::fs::metadata(path).unwrap().len(), cap.min(sent as u64));
+        }
+    }
+
+    #[test]
+    fn what_the_log_holds_already_counts() {
+        let (path, mut file) = log("output-again");
+        file.write_all(b"12345678").unwrap();
+        let (mut output, mut write) = output(10, file);
+        write.write_all(b"abcdef").unwrap();
+        output.pump();
+        assert_eq!((output.dropped, std::fs::read(path).unwrap()), (4, b"12345678ab".to_vec()));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_drops_and_counts() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let (mut output, mut write) = output(1000, full);
+        write.write_all(b"abc").unwrap();
+        output.pump();
+        write.write_all(b"de").unwrap();
+        output.pump();
+        assert_eq!((output.dropped, output.is_complete, output.is_capped), (5, false, false));
+    }
+}

@@ -1,0 +1,82 @@
+//! A timerfd: on boottime for durations, on the wall clock for schedules (design D8).
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// One absolute alarm at a time.
+#[derive(Debug)]
+pub struct Timer {
+    file: File,
+    flags: libc::c_int,
+}
+
+/// What a look at a timer found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alarm {
+    /// Not due yet.
+    Silent,
+    /// Due.
+    Due,
+    /// The wall clock was set; the alarm must be worked out anew.
+    ClockSet,
+}
+
+impl Timer {
+    /// Runs on boottime: never jumps, counts suspend.
+    pub fn boottime() -> io::Result<Self> {
+        Self::on(libc::CLOCK_BOOTTIME, libc::TFD_TIMER_ABSTIME)
+    }
+
+    /// Runs on the wall clock and rings at once when somebody sets it.
+    pub fn wall() -> io::Result<Self> {
+        // TFD_TIMER_CANCEL_ON_SET of timerfd_create(2); not every libc names it.
+        const CANCEL_ON_SET: libc::c_int = 1 << 1;
+        Self::on(libc::CLOCK_REALTIME, libc::TFD_TIMER_ABSTIME | CANCEL_ON_SET)
+    }
+
+    fn on(clock: libc::clockid_t, flags: libc::c_int) -> io::Result<Self> {
+        // SAFETY: no pointer is passed.
+        let fd = unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just opened and belongs to nobody else.
+        Ok(Self { file: File::from(unsafe { OwnedFd::from_raw_fd(fd) }), flags })
+    }
+
+    /// Sets the alarm to an absolute time of its clock, or takes it off. A time that is past is due at once.
+    pub fn set(&self, at_ms: Option<i64>) -> io::Result<()> {
+        // All zero takes the alarm off, so the earliest time is one nanosecond.
+        let at_ms = at_ms.map(|ms| ms.max(0));
+        let seconds = at_ms.map_or(0, |ms| ms / 1000);
+        let nanos = at_ms.map_or(0, |ms| ((ms % 1000) * 1_000_000).max(i64::from(ms == 0)));
+        let alarm = libc::itimerspec {
+            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: libc::timespec {
+                tv_sec: libc::time_t::try_from(seconds).unwrap_or(libc::time_t::MAX),
+                tv_nsec: nanos as libc::c_long,
+            },
+        };
+        // SAFETY: `alarm` is a valid itimerspec; the old value is not asked for.
+        let done =
+            unsafe { libc::timerfd_settime(self.file.as_raw_fd(), self.flags, &raw const alarm, std::ptr::null_mut()) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Looks, and takes the ring away if there was one.
+    pub fn take(&self) -> io::Result<Alarm> {
+        match (&self.file).read(&mut [0; 8]) {
+            Ok(_) => Ok(Alarm::Due),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(Alarm::Silent),
+            Err(e) if e.raw_os_error() == Some(libc::ECANCELED) => Ok(Alarm::ClockSet),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

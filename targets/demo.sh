@@ -7,15 +7,24 @@ qinglet=$(realpath "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/qinglet-demo.XXXXXX")
 state=$work/state
 daemon=
-exec 3>&1
+
+# Asks the daemon to stop and waits for it, at most ten seconds; its exit code.
+stop() {
+    local pid=$daemon
+    daemon=
+    kill -TERM "$pid" 2>/dev/null || true
+    for _ in $(seq 200); do
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -KILL "$pid" 2>/dev/null || true
+    wait "$pid"
+}
 
 finish() {
     local status=$?
     trap - EXIT INT TERM
-    if [ -n "$daemon" ] && kill -0 "$daemon" 2>/dev/null; then
-        kill -TERM "$daemon" 2>/dev/null || true
-        wait "$daemon" || true
-    fi
+    [ -z "$daemon" ] || stop || true
     if [ "$status" != 0 ]; then
         echo "demo: failed; the daemon wrote:" >&2
         sed 's/^/    /' "$work/daemon.log" >&2 2>/dev/null || true
@@ -27,7 +36,7 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-say() { printf '\n== %s\n' "$*" >&3; }
+say() { printf '\n== %s\n' "$*"; }
 cli() { "$qinglet" --state "$state" "$@"; }
 # field NAME: the value of a text or number field in the JSON on the standard input.
 field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p"; }
@@ -36,7 +45,7 @@ say 'init: make the state and its owner'
 cli init
 
 say 'serve: start the daemon on a free port of 127.0.0.1'
-cli serve --listen 127.0.0.1:0 >"$work/daemon.log" 2>&1 &
+"$qinglet" --state "$state" serve --listen 127.0.0.1:0 >"$work/daemon.log" 2>&1 &
 daemon=$!
 for _ in $(seq 200); do
     [ -s "$state/run/address" ] && break
@@ -88,7 +97,5 @@ cli show "$run"
 [ "$(cli --json show "$run" | grep -c '"status":"succeeded"')" = 1 ]
 
 say 'stop the daemon'
-kill -TERM "$daemon"
-wait "$daemon"
-daemon=
+stop
 echo 'demo: done'

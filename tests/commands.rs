@@ -114,7 +114,7 @@ fn a_task_file_is_applied_once_and_what_show_prints_applies_again() {
     let path = file.to_str().unwrap();
     let mut task = json!({"taskId": "a", "name": "A task", "labels": {"room": "attic"}, "spec": {
         "schema": "qinglong/command@v1", "config": {"command": {"kind": "argv", "file": "/bin/true", "args": []}}}});
-    let mut apply = |task: &Value| {
+    let apply = |task: &Value| {
         fs::write(&file, task.to_string()).unwrap();
         bench.ok(&["task", "apply", path])
     };
@@ -182,7 +182,7 @@ fn roles_and_tokens_are_given_and_taken_and_the_audit_knows() {
     assert!(refused.stderr.contains("the token is not accepted"), "{refused:?}");
     assert_eq!(bench.ok(&["access", "revoke", "alice"]), "user:alice has no role any more");
     let audit = bench.ok(&["audit"]);
-    for part in ["credential.revoke", "user:alice", "denied", "task.start", "task.put"] {
+    for part in ["credential.revoke", "user:alice", "denied", "task.start", "task.create"] {
         assert!(audit.contains(part), "{part} is not in\n{audit}");
     }
     assert!(!audit.contains(token.stdout.trim().rsplit('_').next().unwrap()), "a secret is in the audit");

@@ -74,9 +74,9 @@ impl Pepper {
         &self.0
     }
 
-    /// A pepper that is known, for vectors and tests.
-    #[cfg(debug_assertions)]
-    pub fn known(bytes: [u8; 32]) -> Self {
+    /// A pepper that is known, for the frozen vectors.
+    #[cfg(test)]
+    pub(super) fn known(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 }

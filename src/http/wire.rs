@@ -268,6 +268,18 @@ mod tests {
     }
 
     #[test]
+    fn a_store_that_did_not_do_it_is_503_with_the_routes_word() {
+        let busy = unavailable(word::TASK_START_UNAVAILABLE, StoreError::Busy, "the task was not started");
+        assert_eq!((busy.status, busy.retry_after), (503, Some(1)));
+        assert!(message(&busy).starts_with("task_start_unavailable: the task was not started: "));
+        let closed = unavailable(word::TASK_START_UNAVAILABLE, StoreError::Closed, "the task was not started");
+        assert!(message(&closed).starts_with("server_draining: "));
+        let failed = unavailable(word::TASK_START_UNAVAILABLE, StoreError::Unavailable("disk_full"), "x");
+        let body: Value = serde_json::from_slice(&failed.body).unwrap();
+        assert_eq!((&body["code"], &body["reason"]), (&json!("task_start_unavailable"), &json!("disk_full")));
+    }
+
+    #[test]
     fn a_long_name_does_not_make_a_long_answer() {
         let body = format!("{{\"{}\":1}}", "\\u0001".repeat(16_000));
         let fields = Fields::read(body.as_bytes(), word::INVALID_ACCESS).unwrap_or_else(|_| panic!("refused"));

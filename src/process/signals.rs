@@ -135,13 +135,29 @@ pub(super) fn unblock_after_fork(old: &libc::sigset_t) {
     let _ = mask(libc::SIG_SETMASK, old);
 }
 
+/// Signals of the kernel, and the size of its set of them, on every architecture we build for.
+const SIGNALS_MAX: libc::c_int = 64;
+/// See [`SIGNALS_MAX`].
+const SIGSET_BYTES: usize = 8;
+
 /// Default dispositions for every signal and an empty mask: what exec would otherwise pass on to a
 /// program that never asked for it (an ignored SIGPIPE makes `yes | head` run for ever).
 /// Async-signal-safe.
 pub(super) fn restore_defaults() {
-    for signal in 1..=64 {
-        // SAFETY: SIG_DFL needs no handler; numbers that cannot be set are refused by the kernel.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // All zero is SIG_DFL in every layout of the kernel's sigaction. Asked directly, because libc keeps
+    // numbers 32 to 34 for itself and would refuse them, while a careless parent may have ignored them.
+    let default = [0u64; 8];
+    for signal in 1..=SIGNALS_MAX {
+        // SAFETY: `default` is at least as large as the kernel's struct; KILL and STOP are refused.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<libc::c_void>(),
+                SIGSET_BYTES,
+            );
+        }
     }
     let none = empty_set();
     // SAFETY: `none` is initialised.

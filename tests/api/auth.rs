@@ -69,6 +69,16 @@ fn a_bad_body_or_a_missing_task_says_nothing_to_a_stranger() {
 }
 
 #[test]
+fn a_query_is_refused_before_anybody_is_asked_for() {
+    let world = World::new();
+    for target in ["tasks?limit=0", "runs?after_created_at_ms=1", "audit?after=x"] {
+        let (status, body) = world.get("", target);
+        assert_eq!((status, code(&body).as_str()), (400, "invalid_query"), "{target}");
+    }
+    assert_eq!(world.rejections.take(), []);
+}
+
+#[test]
 fn a_token_works_in_the_header_only_and_only_whole() {
     let world = World::new();
     for token in [

@@ -21,6 +21,27 @@ fn method(route: &Route) -> &'static str {
     }
 }
 
+/// Who may use what: spec/control section 1, written out.
+#[rustfmt::skip]
+const MAY: [(&str, [bool; 4]); 15] = [
+    //                    owner  admin  operator viewer
+    ("project.status",    [true, true,  true,    true]),
+    ("task.list",         [true, true,  true,    true]),
+    ("task.get",          [true, true,  true,    true]),
+    ("task.put",          [true, true,  true,    false]),
+    ("task.delete",       [true, true,  false,   false]),
+    ("task.start",        [true, true,  true,    false]),
+    ("run.list",          [true, true,  true,    true]),
+    ("run.get",           [true, true,  true,    true]),
+    ("run.events.list",   [true, true,  true,    true]),
+    ("run.log.read",      [true, true,  true,    true]),
+    ("access.list",       [true, true,  false,   false]),
+    ("access.bind",       [true, true,  false,   false]),
+    ("credential.create", [true, true,  false,   false]),
+    ("credential.revoke", [true, true,  false,   false]),
+    ("audit.list",        [true, true,  false,   false]),
+];
+
 /// A body that is not JSON proves who was admitted: 400 comes after the decision, 403 before.
 #[test]
 fn role_matrix_for_every_route() {
@@ -28,14 +49,18 @@ fn role_matrix_for_every_route() {
     let members: Vec<_> = Role::ALL.iter().map(|role| (*role, world.member(role.word(), *role))).collect();
     let mut decided = 0;
     for route in &ROUTES {
-        let Guard::Holds(permission) = route.guard else { continue };
-        for (role, token) in &members {
+        if route.guard == Guard::Public {
+            continue;
+        }
+        let may = MAY.iter().find(|(operation, _)| *operation == route.operation);
+        let may = may.unwrap_or_else(|| panic!("{} is not in the table", route.operation)).1;
+        for ((role, token), may) in members.iter().zip(may) {
             let before = world.audit();
             let sent = if route.body_bytes_max > 0 { "not json" } else { "" };
             let (status, body) = world.ask(token, method(route), &target(route), sent);
             let after = world.audit();
             let case = format!("{} as {}: {status} {body}", route.operation, role.word());
-            if role.holds(permission) {
+            if may {
                 assert!(matches!(status, 200 | 400 | 404), "{case}");
                 assert_eq!(status == 400, route.body_bytes_max > 0, "{case}");
                 assert_eq!(before.len(), after.len(), "an allowed read or a bad body writes nothing: {case}");

@@ -177,7 +177,10 @@ fn range_pending_missing_and_past_end_empty() {
         assert_eq!(status, 200);
         got.extend(Base64::decode_vec(range["content"].as_str().unwrap()).unwrap());
         match range["nextOffset"].as_u64() {
-            Some(next) => offset = next,
+            Some(next) => {
+                assert!(next > offset, "every range moves on");
+                offset = next;
+            }
             None => break,
         }
     }

@@ -1,11 +1,11 @@
 //! A small blocking HTTP client for the daemon's own socket: one request a connection, every wait
 //! and every answer bounded.
 
-use super::connect::connect;
 use super::context::state_option;
 use super::failure::Failure;
 use super::reply::{self, Reply};
 use super::token;
+use crate::http::socket::connect;
 use crate::model::limits;
 use crate::model::name::DEFAULT_PROJECT;
 use serde_json::Value;

@@ -10,7 +10,6 @@ mod audit;
 mod cell;
 mod client;
 mod command;
-mod connect;
 mod context;
 mod events;
 mod failure;

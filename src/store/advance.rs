@@ -242,6 +242,11 @@ impl Operation for BeginStart {
     fn perform(self, tx: &mut Tx<'_>) -> Result<Step, Fail> {
         journal::resolve(tx, &self.resolved)?;
         let Some(mut live) = Live::load(tx, self.run, self.attempt)? else { return Ok(Step::Raced) };
+        // Asked again after an answer of unknown outcome: the digest names exactly this start.
+        let begun = (live.run_state, live.attempt_state) == (RunState::Dispatching, AttemptState::Starting);
+        if begun && live.owns(self.token_digest) {
+            return Ok(Step::Done);
+        }
         let claimed = (live.run_state, live.attempt_state) == (RunState::Queued, AttemptState::Claimed);
         if !claimed || !live.is_untouched() {
             return Ok(Step::Raced);
@@ -265,6 +270,11 @@ impl Operation for TakeOwnership {
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<Step, Fail> {
         let Some(mut live) = Live::load(tx, self.run, self.attempt)? else { return Ok(Step::Raced) };
+        // Asked again after an answer of unknown outcome.
+        let owned = (live.run_state, live.attempt_state) == (RunState::Running, AttemptState::Running);
+        if owned && live.owns(self.token_digest) && live.handle.as_deref() == Some(&self.handle) {
+            return Ok(Step::Done);
+        }
         let starting = (live.run_state, live.attempt_state) == (RunState::Dispatching, AttemptState::Starting);
         if !starting || !live.latest || !live.owns(self.token_digest) || live.handle.is_some() {
             return Ok(Step::Raced);

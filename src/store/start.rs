@@ -87,7 +87,8 @@ pub struct ListCandidates {
 }
 
 /// T2: the authority to spawn, before any spawn. Run queued -> dispatching, Attempt claimed ->
-/// starting, with digest, log artifact and the receipt journal's row.
+/// starting, with digest, log artifact and the receipt journal's row. Said again with the same token
+/// digest it is `Done` and writes nothing, so that a commit of unknown outcome can be asked for.
 pub struct BeginStart {
     /// The Run.
     pub run: RunId,

@@ -75,6 +75,10 @@ impl<H: Host> Engine<H> {
                 let due = Some(self.later(ADOPTED_LOOK_MS));
                 self.set(attempt, Phase::Running, due);
             }
+            Inspection::NotRunning if looks >= LOOKS_MAX && place.halt.is_some() => {
+                self.set(attempt, Phase::Stopped, None);
+                self.post_asked_end(attempt);
+            }
             Inspection::NotRunning if looks >= LOOKS_MAX => {
                 self.set(attempt, Phase::Losing { error_code: EXITED_WITHOUT_RECEIPT }, None);
                 self.post_loss(attempt);

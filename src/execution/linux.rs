@@ -7,7 +7,7 @@ use super::host::{
     Signalled, Stop,
 };
 use super::logs::{LogRead, LogReadError, LogSlice};
-use crate::model::id::{AttemptId, RunId};
+use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::limits::{self, Limits};
 use crate::model::record::End;
 use crate::model::word::LOG_WRITE_FAILED;
@@ -127,6 +127,14 @@ impl Host for Linux {
         }
     }
 
+    fn boot(&self) -> Option<Uuid> {
+        identity::boot_id().ok()
+    }
+
+    fn kill_descendants(&self, handle: &str) -> Option<usize> {
+        Handle::parse(handle).and_then(|handle| process::stop::kill_descendants(&handle))
+    }
+
     fn signal(&self, handle: &str, stop: Stop) -> Signalled {
         let Some(handle) = Handle::parse(handle) else { return Signalled::Unknown };
         let signal = match stop {
@@ -134,9 +142,14 @@ impl Host for Linux {
             Stop::Kill => libc::SIGKILL,
         };
         match process::stop::signal_exact(&handle, signal) {
-            process::stop::Signalled::Sent => Signalled::Sent,
+            process::stop::Signalled::Sent => {
+                if stop == Stop::Term {
+                    let _ = process::stop::signal_exact(&handle, libc::SIGCONT);
+                }
+                Signalled::Sent
+            }
             process::stop::Signalled::AlreadyExited => Signalled::AlreadyExited,
-            _ => Signalled::Unknown,
+            process::stop::Signalled::Unknown => Signalled::Unknown,
         }
     }
 

@@ -42,13 +42,12 @@ fn become_shim(exe: RawFd, null: RawFd, orders: RawFd, status: RawFd) -> ! {
     let keep = |from| Place { from, until_exec: false };
     let places =
         [keep(null), keep(null), keep(null), keep(orders), keep(status), Place { from: exe, until_exec: true }];
-    let (at, failure) = match fd::place(&places) {
-        Err(errno) => (status, LaunchFailure { step: LaunchStep::Descriptors, errno }),
-        Ok(()) => {
-            fd::close_from(EXE_FD + 1);
-            signals::restore_defaults();
-            (STATUS_FD, LaunchFailure { step: LaunchStep::ExecShim, errno: exec_shim() })
-        }
+    let (at, failure) = if let Err(errno) = fd::place(&places) {
+        (status, LaunchFailure { step: LaunchStep::Descriptors, errno })
+    } else {
+        fd::close_from(EXE_FD + 1);
+        signals::restore_defaults();
+        (STATUS_FD, LaunchFailure { step: LaunchStep::ExecShim, errno: exec_shim() })
     };
     let _ = fd::write_all(at, &step::report(Err(failure)));
     own::exit_now(127)

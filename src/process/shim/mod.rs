@@ -20,7 +20,7 @@ use super::step::{self, LaunchFailure, LaunchStep};
 use super::{crash, fd, launch, own, poll};
 use hold::HeldUser;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 
 /// The exit code when the shim itself could not go on; nothing ran.
@@ -47,22 +47,23 @@ pub fn main() -> ! {
 }
 
 /// The two pipes of the daemon; `None` when somebody typed the command.
-fn pipes() -> Option<(File, File)> {
+fn pipes() -> Option<(File, OwnedFd)> {
     let is_pipe = |number| {
         let meta = std::fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
         std::os::unix::fs::FileTypeExt::is_fifo(&meta.file_type()).then_some(number)
     };
     let take = |number| {
         // SAFETY: the descriptor is open, a pipe, and by the protocol belongs to this code alone.
-        unsafe { File::from(OwnedFd::from_raw_fd(number)) }
+        unsafe { OwnedFd::from_raw_fd(number) }
     };
     let (orders, status) = (is_pipe(ORDERS_FD)?, is_pipe(STATUS_FD)?);
-    Some((take(orders), take(status)))
+    Some((File::from(take(orders)), take(status)))
 }
 
-fn report(status: File, result: Result<(), LaunchFailure>) {
+/// Reports and closes the pipe.
+fn report(status: OwnedFd, result: Result<(), LaunchFailure>) {
     // A daemon that is gone does not read it; the orders pipe will say so.
-    let _ = fd::write_all(std::os::fd::AsRawFd::as_raw_fd(&status), &step::report(result));
+    let _ = File::from(status).write_all(&step::report(result));
 }
 
 /// What is ready when the shim reports.
@@ -89,7 +90,7 @@ fn prepare(orders: &File) -> Result<Prepared, LaunchFailure> {
     crash::tell(view.crash_at.to_str().unwrap_or_default());
     crash::at("shim.read");
     let (user, end, output, patience) = hold_user(&view)?;
-    Ok(Prepared { signals, user, end, output, patience, secrets })
+    Ok(Prepared { secrets, signals, user, end, output, patience })
 }
 
 fn hold_user(view: &OrdersView<'_>) -> Result<(HeldUser, finish::End, output::Output, watch::Patience), LaunchFailure> {

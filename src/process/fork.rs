@@ -8,13 +8,15 @@ use super::fd::{self, Place};
 use super::step::{self, LaunchFailure, LaunchStep};
 use super::{own, signals, stat, wait};
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileTypeExt as _;
 
 /// Where the shim finds its orders, and later the release.
-pub(super) const ORDERS_FD: RawFd = 3;
+const ORDERS_FD: RawFd = 3;
 /// Where the shim reports.
-pub(super) const STATUS_FD: RawFd = 4;
+const STATUS_FD: RawFd = 4;
 /// The binary to execute, until exec.
 const EXE_FD: RawFd = 5;
 
@@ -74,6 +76,16 @@ fn exec_shim() -> i32 {
         }
     }
     fd::errno()
+}
+
+/// In the shim: its orders and where it reports; `None` when somebody typed the command. Once only.
+pub(super) fn inherited_pipes() -> Option<(File, OwnedFd)> {
+    let take = |number: RawFd| {
+        let meta = std::fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
+        // SAFETY: the descriptor is open, a pipe, and by the protocol belongs to the caller alone.
+        meta.file_type().is_fifo().then(|| unsafe { OwnedFd::from_raw_fd(number) })
+    };
+    Some((File::from(take(ORDERS_FD)?), take(STATUS_FD)?))
 }
 
 /// Who returns from a [`plain`] fork.

@@ -12,23 +12,22 @@ mod program;
 mod user;
 mod watch;
 
-use super::fork::{ORDERS_FD, STATUS_FD};
 use super::memory::SecretMap;
 use super::orders::{self, HEADER_BYTES, OrdersView};
 use super::signals::{Signal, Signals};
 use super::step::{self, LaunchFailure, LaunchStep};
-use super::{crash, fd, launch, own, poll};
+use super::{crash, fd, fork, launch, own, poll};
 use hold::HeldUser;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The exit code when the shim itself could not go on; nothing ran.
 const NOTHING_RAN: i32 = 125;
 
 /// The hidden command `shim`. Its exit code is the user's, or 125 when nothing ran.
 pub fn main() -> ! {
-    let Some((orders, status)) = pipes() else {
+    let Some((orders, status)) = fork::inherited_pipes() else {
         eprintln!("qinglet shim is started by the daemon only; see `qinglet --help`");
         own::exit_now(2);
     };
@@ -44,20 +43,6 @@ pub fn main() -> ! {
         }
     };
     own::exit_now(code)
-}
-
-/// The two pipes of the daemon; `None` when somebody typed the command.
-fn pipes() -> Option<(File, OwnedFd)> {
-    let is_pipe = |number| {
-        let meta = std::fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
-        std::os::unix::fs::FileTypeExt::is_fifo(&meta.file_type()).then_some(number)
-    };
-    let take = |number| {
-        // SAFETY: the descriptor is open, a pipe, and by the protocol belongs to this code alone.
-        unsafe { OwnedFd::from_raw_fd(number) }
-    };
-    let (orders, status) = (is_pipe(ORDERS_FD)?, is_pipe(STATUS_FD)?);
-    Some((File::from(take(orders)), take(status)))
 }
 
 /// Reports and closes the pipe.

@@ -140,6 +140,12 @@ impl Host for Linux {
         }
     }
 
+    fn sweep(&self, handle: &str, run: RunId) -> Option<bool> {
+        let handle = Handle::parse(handle)?;
+        let found = process::sweep::sweep(&handle, &format!("QINGLET_RUN_ID={run}")).ok()?;
+        Some(found == 0)
+    }
+
     fn reap(&self) -> Vec<AttemptId> {
         self.children.reap()
     }

@@ -157,6 +157,9 @@ pub trait Host {
     /// Verifies a handle's whole identity, then signals its group; after TERM also CONT, so that a
     /// stopped one hears it.
     fn signal(&self, handle: &str, stop: Stop) -> Signalled;
+    /// Ends what is left of the session that a handle's process led, after that process was proven
+    /// gone. `Some(true)`: nothing was left; `Some(false)`: something was, look again; `None`: unknown.
+    fn sweep(&self, handle: &str, run: RunId) -> Option<bool>;
     /// Reaps children and tells whose shims they were.
     fn reap(&self) -> Vec<AttemptId>;
     /// Reads an Attempt's receipt.

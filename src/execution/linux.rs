@@ -59,10 +59,10 @@ impl Host for Linux {
     }
 
     fn room(&self) -> Result<(), WaitReason> {
-        if room::pids_free().is_some_and(|free| free < limits::PIDS_FREE_MIN) {
+        if room::pids_free() < limits::PIDS_FREE_MIN {
             return Err(WaitReason::Pids);
         }
-        if room::memory_free().is_some_and(|free| free < limits::MEMORY_FREE_MIN) {
+        if room::memory_free() < limits::MEMORY_FREE_MIN {
             return Err(WaitReason::Memory);
         }
         let state = room::space(&self.state_dir).map_err(|_| WaitReason::Disk)?;
@@ -151,6 +151,12 @@ impl Host for Linux {
             process::stop::Signalled::AlreadyExited => Signalled::AlreadyExited,
             process::stop::Signalled::Unknown => Signalled::Unknown,
         }
+    }
+
+    fn sweep(&self, handle: &str, run: RunId) -> Option<bool> {
+        let handle = Handle::parse(handle)?;
+        let found = process::sweep::sweep(&handle, &format!("QINGLET_RUN_ID={run}")).ok()?;
+        Some(found == 0)
     }
 
     fn reap(&self) -> Vec<AttemptId> {

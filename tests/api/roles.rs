@@ -75,7 +75,7 @@ fn role_matrix_for_every_route() {
             decided += 1;
         }
     }
-    assert_eq!(decided, 15 * 4);
+    assert_eq!(decided, 16 * 4);
 }
 
 #[test]

@@ -67,6 +67,11 @@ pub fn sleeps(pid: i32) -> u64 {
     status(pid, "voluntary_ctxt_switches:")
 }
 
+/// The most memory it ever had resident, in KiB.
+pub fn peak_kib(pid: i32) -> u64 {
+    status(pid, "VmHWM:")
+}
+
 fn status(pid: i32, field: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(field));

@@ -1,6 +1,8 @@
 //! Clients that want too much: many at once, slow ones, endless ones. The server's threads and memory
 //! stay what they were, and a proper request beside them is answered.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // all of it is test code, though not all in a test function
+
 mod gate_support;
 
 use gate_support::*;
@@ -150,7 +152,7 @@ fn reset_before_accept() {
     });
 }
 
-/// Makes the close of a connection a reset (SO_LINGER with no time, socket(7)).
+/// Makes the close of a connection a reset (`SO_LINGER` with no time, socket(7)).
 fn reset_on_close(stream: &TcpStream) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     let size = size_of::<libc::linger>() as libc::socklen_t;

@@ -1,6 +1,8 @@
 //! The process's own limits are reached: descriptors, and PIDs. The server runs in a child, so that its
 //! limits are not the test's.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // all of it is test code, though not all in a test function
+
 mod gate_support;
 
 use gate_support::*;

@@ -3,6 +3,8 @@
 mod gate_support;
 
 use gate_support::*;
+use qinglet::http::gate::Bounds;
+use qinglet::model::limits::STANDALONE;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
@@ -11,8 +13,8 @@ use std::time::Duration;
 #[test]
 fn serves_tcp_and_the_local_socket_with_constant_threads() {
     let _alone = alone();
+    until("the library's threads of earlier tests have left", || server_threads().is_empty());
     let setup = start(bounds());
-    until("the library's threads of earlier tests have left", || server_threads().len() <= 10);
     let before = server_threads();
     let own = before.iter().filter(|name| *name == "http-lib").count();
     assert_eq!((before.len(), own), (1 + 4 + 5, 5), "{before:?}");
@@ -28,6 +30,29 @@ fn serves_tcp_and_the_local_socket_with_constant_threads() {
     assert_eq!(server_threads(), before);
     let files: Vec<_> = std::fs::read_dir(&setup.folder).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(files, ["api.sock"], "the private socket has no name");
+}
+
+#[test]
+fn standalone_has_eight_workers_that_are_all_reached() {
+    let _alone = alone();
+    until("the library's threads of earlier tests have left", || server_threads().is_empty());
+    let setup = start(Bounds::of(&STANDALONE));
+    let before = server_threads();
+    assert_eq!(before.len(), 1 + 8 + 9, "{before:?}");
+    setup.fake.hold();
+    let held: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = setup.tcp();
+            stream.write_all(get("/api/v3/projects/default/hold").as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    until("all are inside", || setup.fake.inside.load(Ordering::SeqCst) == 8);
+    setup.fake.free();
+    for stream in held {
+        assert_eq!(status(&read(stream)), 200);
+    }
+    assert_eq!(server_threads(), before);
 }
 
 #[test]
@@ -221,6 +246,6 @@ fn beyond_the_workers_requests_wait_and_then_get_503_before_any_handler() {
     setup.lives();
 }
 
-fn bounds_with_wait(wait: Duration) -> qinglet::http::gate::Bounds {
-    qinglet::http::gate::Bounds { wait, ..bounds() }
+fn bounds_with_wait(wait: Duration) -> Bounds {
+    Bounds { wait, ..bounds() }
 }

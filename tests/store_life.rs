@@ -47,7 +47,11 @@ fn a_run_is_admitted_at_2_started_at_6_and_ends_at_8() {
     let run = get(&bench, &admitted);
     assert_eq!((run.state, run.version, run.event_sequence), (RunState::Dispatching, 4, 4));
     assert_eq!(bench.call(CountActive), 1);
-    assert_eq!(bench.call(begin(&admitted)), Step::Raced, "the second start of an Attempt is refused");
+    let mut second = begin(&admitted);
+    second.token_digest = Digest::of("token", b"another start");
+    assert_eq!(bench.call(second), Step::Raced, "the second start of an Attempt is refused");
+    assert_eq!(bench.call(begin(&admitted)), Step::Done, "the same start asked again");
+    assert_eq!(get(&bench, &admitted).version, 4, "and nothing was written for it");
     let (in_flight, more) = bench.call(ListInFlight { limit: 256 });
     assert!(!more);
     assert_eq!((in_flight[0].active_attempts, in_flight[0].run_version), (1, 4));
@@ -57,7 +61,11 @@ fn a_run_is_admitted_at_2_started_at_6_and_ends_at_8() {
     stranger.token_digest = Digest::of("token", b"other");
     assert_eq!(bench.call(stranger), Step::Raced);
     assert_eq!(bench.call(own(&admitted)), Step::Done);
-    assert_eq!(bench.call(own(&admitted)), Step::Raced);
+    assert_eq!(bench.call(own(&admitted)), Step::Done, "the same ownership asked again");
+    let mut other = own(&admitted);
+    other.handle = "ql3lp1.b.43.43.7".into();
+    assert_eq!(bench.call(other), Step::Raced);
+    assert_eq!(bench.call(begin(&admitted)), Step::Raced, "its start is over");
     let run = get(&bench, &admitted);
     assert_eq!((run.state, run.version, run.event_sequence), (RunState::Running, 6, 6));
     assert!(run.started_at_ms.is_some());

@@ -93,6 +93,10 @@ impl<H: Host> Engine<H> {
         let Some(place) = self.places.get(&attempt) else { return };
         let swept = place.handle.as_ref().map_or(Some(true), |(handle, _)| self.host.sweep(handle, place.run));
         match swept {
+            Some(true) if place.halt.is_some() => {
+                self.set(attempt, Phase::Stopped, None);
+                self.post_asked_end(attempt);
+            }
             Some(true) => {
                 self.set(attempt, Phase::Losing { error_code: EXITED_WITHOUT_RECEIPT }, None);
                 self.post_loss(attempt);

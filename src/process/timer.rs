@@ -80,3 +80,32 @@ impl AsFd for Timer {
         self.file.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{clock, poll};
+
+    #[test]
+    fn an_alarm_is_due_once_at_its_time_and_can_be_taken_off() {
+        for (timer, now) in
+            [(Timer::boottime(), clock::boottime_ms as fn() -> i64), (Timer::wall(), clock::wall_ms as fn() -> i64)]
+        {
+            let timer = timer.unwrap();
+            let due = now() + 30;
+            timer.set(Some(due)).unwrap();
+            assert_eq!(timer.take().unwrap(), Alarm::Silent);
+            poll::wait(&mut [poll::readable(timer.as_fd())], Some(10_000)).unwrap();
+            assert!(now() >= due);
+            assert_eq!((timer.take().unwrap(), timer.take().unwrap()), (Alarm::Due, Alarm::Silent));
+            for past in [0, -5, 1] {
+                timer.set(Some(past)).unwrap();
+                poll::wait(&mut [poll::readable(timer.as_fd())], Some(10_000)).unwrap();
+                assert_eq!(timer.take().unwrap(), Alarm::Due, "{past}");
+            }
+            timer.set(Some(now() + 30)).unwrap();
+            timer.set(None).unwrap();
+            assert_eq!(poll::wait(&mut [poll::readable(timer.as_fd())], Some(60)).unwrap(), 0);
+        }
+    }
+}

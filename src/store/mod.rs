@@ -13,6 +13,7 @@ mod advance;
 pub mod audit;
 mod batch;
 mod binding;
+pub mod cancel;
 mod candidate;
 mod column;
 mod credential;

@@ -208,7 +208,7 @@ pub fn begin(admitted: &Admitted) -> BeginStart {
 
 pub fn begin_of(run: RunId, attempt: AttemptId) -> BeginStart {
     let log_artifact = "local-0123456789abcdef0123456789abcd".into();
-    BeginStart { run, attempt, token_digest: token_digest(), log_artifact, resolved: Vec::new() }
+    BeginStart { run, attempt, token_digest: token_digest(), log_artifact, deadline: None, resolved: Vec::new() }
 }
 
 pub fn own(admitted: &Admitted) -> TakeOwnership {

@@ -5,7 +5,10 @@
 // Each test file is a crate of its own and uses what it needs; here a panic is how a test fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
+pub mod folder;
+pub mod hold;
 pub mod http;
+pub mod mount;
 pub mod peer;
 pub mod tree;
 
@@ -26,6 +29,7 @@ pub const BOUND: Duration = Duration::from_secs(60);
 
 /// One state with, perhaps, a daemon.
 pub struct Bench {
+    program: PathBuf,
     root: PathBuf,
     state: PathBuf,
     env: Vec<(String, String)>,
@@ -54,7 +58,8 @@ impl Bench {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("qinglet-test-{}-{count}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&root).unwrap();
-        Self { state: root.join("state"), root, env: Vec::new(), daemon: None, orphans: Vec::new() }
+        let program = env!("CARGO_BIN_EXE_qinglet").into();
+        Self { program, state: root.join("state"), root, env: Vec::new(), daemon: None, orphans: Vec::new() }
     }
 
     /// An empty bench with its state somewhere else, for instance below a very long path.
@@ -101,6 +106,12 @@ impl Bench {
         self
     }
 
+    /// Uses another binary from now on, for instance a copy that is about to be replaced.
+    pub fn program(&mut self, path: &Path) -> &mut Self {
+        path.clone_into(&mut self.program);
+        self
+    }
+
     /// Unsets it.
     pub fn no_env(&mut self, name: &str) -> &mut Self {
         self.env.retain(|(known, _)| known != name);
@@ -109,7 +120,7 @@ impl Bench {
 
     /// The command line, ready to be started.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_qinglet"));
+        let mut command = Command::new(&self.program);
         command.arg("--state").arg(self.state()).args(args).stdin(Stdio::null());
         command.env_remove("QINGLET_TOKEN_FILE").envs(self.env.iter().map(|(name, value)| (name, value)));
         command

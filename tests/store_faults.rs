@@ -1,5 +1,6 @@
 //! The n-th write and the n-th sync of every operation fail, for every n (design D2). Nobody is told
 //! a lie, nothing is half there, and the store goes on when the fault is over.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests are tests
 
 mod store_support;
 
@@ -34,7 +35,7 @@ fn faulty(limits: &'static Limits) -> Options {
 
 /// A closed store with something of every kind in it, to be copied for each try.
 struct Template {
-    _bench: Bench,
+    bench: Bench,
     files: Vec<PathBuf>,
     queued: Admitted,
     begun: Admitted,
@@ -76,7 +77,7 @@ impl Template {
         raw(&bench.database()).execute_batch(half).unwrap();
         let files = vec![bench.database()];
         let poisoned = admit("hello", task_ref, poisoned);
-        Self { _bench: bench, files, queued, begun, running, ended, poisoned, task_ref }
+        Self { bench, files, queued, begun, running, ended, poisoned, task_ref }
     }
 
     /// An opened copy.
@@ -295,7 +296,7 @@ fn judge(copied: &Copied, name: &str, plan: Plan, told: Result<(), StoreError>, 
 fn try_all(limits: &'static Limits) {
     let _turn = faults::turn();
     let template = Template::new();
-    let before = shape(&template._bench.state.path().to_owned());
+    let before = shape(template.bench.state.path());
     for (name, act) in mutations() {
         let calm = template.copy(limits);
         faults::disarm();
@@ -357,7 +358,7 @@ fn a_batch_with_one_failing_request_under_every_fault() {
         barrier.wait();
         answers.iter().collect()
     };
-    let before = shape(template._bench.state.path());
+    let before = shape(template.bench.state.path());
     let calm = template.copy(&EDGE);
     let damaged = Err(unavailable("run_record_damaged"));
     assert_eq!(run(&calm), [Ok(()), damaged, Ok(())], "the failing one fails alone");

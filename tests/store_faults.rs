@@ -409,6 +409,16 @@ fn a_read_or_a_refusal_writes_and_syncs_nothing() {
         assert!(store.call(admit("hello", template.task_ref, template.poisoned.mutation)).is_err());
     }
     assert_eq!(faults::counts(), (0, 0));
+
+    // One that had written already when it failed: rolled back, and its empty rest not committed.
+    store.close();
+    let bent = "UPDATE context_recipes SET bindings = '[]'";
+    raw(&database(copied.state.path())).execute_batch(bent).unwrap();
+    let store = Store::start(&copied.state, &copied.lock, faulty(&EDGE)).unwrap();
+    faults::disarm();
+    let failed = store.call(put("fresh", None, "true", true));
+    assert_eq!(failed, Err(unavailable("context_recipe_damaged")));
+    assert_eq!(faults::counts(), (0, 0));
 }
 
 #[test]

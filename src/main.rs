@@ -1,4 +1,4 @@
-//! The binary: the hidden `shim` command, and everything else by the command line.
+//! The program: the hidden `shim` command, and everything else by the command line.
 
 use std::process::ExitCode;
 
@@ -7,5 +7,5 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|command| command == "shim") {
         qinglet::process::shim::main();
     }
-    ExitCode::from(2)
+    ExitCode::from(qinglet::cli::main(std::env::args_os().skip(1)) as u8)
 }

@@ -2,4 +2,20 @@
 //! process side meet; it sees the operating system through one trait.
 
 pub mod board;
+mod control;
+pub mod engine;
+pub mod environment;
+mod finish;
+pub mod host;
+mod inbox;
+pub mod linux;
 pub mod logs;
+mod place;
+mod recover;
+mod start;
+mod stop;
+mod token;
+
+pub use engine::Engine;
+pub use inbox::Inbox;
+pub use recover::RecoveryError;

@@ -2,6 +2,7 @@
 //! exist; authentication and permission stand in the same row as the path, so that no path can be
 //! reached around them (report 40).
 
+use crate::model::limits;
 use crate::model::name::Name;
 use crate::model::policy::Permission;
 use crate::model::word::{self, Word};
@@ -110,7 +111,7 @@ fn parts(route: &Route, query: &str) -> Result<Vec<(&'static str, String)>, Word
         let (name, value) = part.split_once('=').ok_or(word::INVALID_QUERY)?;
         let known = route.query.iter().find(|known| **known == name).ok_or(word::INVALID_QUERY)?;
         let twice = parts.iter().any(|(seen, _)| seen == known);
-        if twice || value.is_empty() || value.len() > 300 || !value.bytes().all(plain) {
+        if twice || value.is_empty() || value.len() > limits::QUERY_VALUE_BYTES_MAX || !value.bytes().all(plain) {
             return Err(word::INVALID_QUERY);
         }
         parts.push((known, value.to_owned()));

@@ -46,6 +46,8 @@ pub struct Command {
     pub grace_ms: i64,
     /// The task's own log cap, below the device's.
     pub log_bytes: Option<i64>,
+    /// After so long it is stopped; never when absent.
+    pub timeout_ms: Option<i64>,
 }
 
 /// Why a spec was refused.
@@ -88,8 +90,8 @@ const FIELDS: &[(&str, Field)] = &[
     ("workingDirectory", Field::Taken),
     ("terminationGraceMs", Field::Taken),
     ("logBytes", Field::Taken),
+    ("timeoutMs", Field::Taken),
     ("leftovers", Field::Taken),
-    ("timeoutMs", Field::NotBuilt),
     ("retry", Field::NotBuilt),
     ("safety", Field::NotBuilt),
     ("requires", Field::NotBuilt),
@@ -142,6 +144,7 @@ impl Command {
             grace_ms: integer(config, "terminationGraceMs", 0, limits::GRACE_MS_MAX)?
                 .unwrap_or(limits::GRACE_MS_DEFAULT),
             log_bytes: integer(config, "logBytes", limits::LOG_BYTES_MIN, limits::LOG_BYTES_MAX)?,
+            timeout_ms: integer(config, "timeoutMs", 1, limits::TIMEOUT_MS_MAX)?,
         };
         if command.to_spec().to_string().len() > limits::SPEC_BYTES_MAX {
             return invalid("spec", format!("longer than {} bytes in all", limits::SPEC_BYTES_MAX));
@@ -172,6 +175,9 @@ impl Command {
         if let Some(bytes) = self.log_bytes {
             config.insert("logBytes".into(), bytes.into());
         }
+        if let Some(timeout_ms) = self.timeout_ms {
+            config.insert("timeoutMs".into(), timeout_ms.into());
+        }
         json!({"schema": SCHEMA, "config": config})
     }
 
@@ -190,6 +196,15 @@ fn text<'a>(field: &str, value: Option<&'a Value>) -> Result<&'a str, SpecError>
         Some(text) => Ok(text),
         None => invalid(field, "must be a string"),
     }
+}
+
+/// One argument, or a shell's text.
+fn word<'a>(field: &str, value: Option<&'a Value>) -> Result<&'a str, SpecError> {
+    let word = text(field, value)?;
+    if word.len() > limits::ARG_BYTES_MAX {
+        return invalid(field, format!("has {} bytes; {} is the most", word.len(), limits::ARG_BYTES_MAX));
+    }
+    Ok(word)
 }
 
 fn path(field: &str, value: Option<&Value>) -> Result<String, SpecError> {
@@ -233,7 +248,7 @@ fn program(value: Option<&Value>) -> Result<Program, SpecError> {
                 );
             }
             let args = list.iter().enumerate();
-            let args = args.map(|(i, arg)| text(&format!("command.args[{i}]"), Some(arg)).map(str::to_owned));
+            let args = args.map(|(i, arg)| word(&format!("command.args[{i}]"), Some(arg)).map(str::to_owned));
             Program::Argv { file, args: args.collect::<Result<_, _>>()? }
         }
         Some("shell") => {
@@ -243,7 +258,7 @@ fn program(value: Option<&Value>) -> Result<Program, SpecError> {
                 Some(Some("/bin/bash")) => "/bin/bash",
                 Some(_) => return invalid("command.shell", "must be /bin/sh or /bin/bash"),
             };
-            let command = text("command.command", object.get("command"))?;
+            let command = word("command.command", object.get("command"))?;
             if command.is_empty() {
                 return invalid("command.command", "must not be empty");
             }
@@ -379,9 +394,9 @@ mod tests {
         assert!(refusal(&argv(vec![String::new(); 257])).starts_with("command.args: has 257"));
         let fits = limits::COMMAND_BYTES_MAX - 3 - 1 - 3 * 16_384;
         let long = |last: usize| {
-            let mut args = vec!["x".repeat(16_383); 3];
-            args.push("x".repeat(last));
-            argv(args)
+            let mut list = vec!["x".repeat(16_383); 3];
+            list.push("x".repeat(last));
+            argv(list)
         };
         assert!(program(Some(&long(fits)["command"])).is_ok());
         assert!(refusal(&long(fits + 1)).starts_with("command: takes 65537"));

@@ -128,7 +128,7 @@ pub struct IdSource {
     last: u128,
 }
 
-/// The lowest bit of the millisecond field when rand_a and rand_b are taken as one counter.
+/// The lowest bit of the millisecond field when `rand_a` and `rand_b` are taken as one counter.
 const TIME_SHIFT: u32 = 74;
 
 impl IdSource {

@@ -27,7 +27,8 @@ pub struct Limits {
     pub cache_bytes: u64,
     /// The size a rollback journal or WAL is cut back to.
     pub journal_bytes: u64,
-    /// Pages in the WAL before a checkpoint: 256 of 4 KiB is 1 MiB of flash, 1000 is SQLite's own default.
+    /// Pages of 1 KiB in the WAL before a checkpoint writes them into the database: the more, the
+    /// more often a page that changes with every Run is written once for many.
     pub checkpoint_pages: u32,
     /// Threads that run handlers, and connections kept to the HTTP library (design D12).
     pub http_workers: usize,
@@ -55,7 +56,7 @@ pub const EDGE: Limits = Limits {
     queued_runs: 256,
     cache_bytes: MIB,
     journal_bytes: MIB,
-    checkpoint_pages: 256,
+    checkpoint_pages: 1024,
     http_workers: 4,
     connections: 32,
     attempt_log_bytes: 4 * MIB,
@@ -73,7 +74,7 @@ pub const STANDALONE: Limits = Limits {
     queued_runs: 4096,
     cache_bytes: 8 * MIB,
     journal_bytes: 8 * MIB,
-    checkpoint_pages: 1000,
+    checkpoint_pages: 4096,
     http_workers: 8,
     connections: 128,
     attempt_log_bytes: 64 * MIB,
@@ -116,12 +117,14 @@ impl Profile {
 
 /// JSON nesting: the deepest shape we have is 5 deep; 12 is what spec/control section 3 grants.
 pub const JSON_DEPTH_MAX: usize = 12;
-/// JSON values in one text (spec/control section 3).
-pub const JSON_NODES_MAX: usize = 1024;
-/// Entries in one list or object (spec/control section 3).
-pub const JSON_ENTRIES_MAX: usize = 256;
-/// One string: an environment value is the longest we take (spec/control section 3).
-pub const JSON_STRING_BYTES_MAX: usize = 16 * 1024;
+/// JSON values in one text. 256 variables of four values each beside 256 arguments take 1,300, so the
+/// 1,024 of spec/control section 3 would keep a task from its own documented bounds.
+pub const JSON_NODES_MAX: usize = 2048;
+/// Entries in one list or object. Above every field's own bound, so that one entry too many is refused
+/// by the field's name.
+pub const JSON_ENTRIES_MAX: usize = 512;
+/// One string. Above every field's own bound for the same reason.
+pub const JSON_STRING_BYTES_MAX: usize = 64 * 1024;
 /// A whole task spec in canonical form (spec/control section 3).
 pub const SPEC_BYTES_MAX: usize = 64 * 1024;
 /// Revisions count 1..=2147483647 (spec/control section 0).
@@ -147,15 +150,17 @@ pub const EVENT_PAYLOAD_BYTES_MAX: usize = 1024;
 
 /// Arguments of one command, the program not counted (spec/execution section 3).
 pub const ARGS_MAX: usize = 256;
+/// One argument, or a shell's text (spec/control section 3: a string of a spec).
+pub const ARG_BYTES_MAX: usize = 16 * 1024;
 /// Program and arguments together, each with its NUL (spec/execution section 3).
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
 /// Environment entries a task may define (spec/control section 3).
 pub const ENV_ENTRIES_MAX: usize = 256;
 /// Names and values a task may define, together (spec/control section 3).
 pub const ENV_BYTES_MAX: usize = 64 * 1024;
-/// One environment value: the longest JSON string we take.
-pub const ENV_VALUE_BYTES_MAX: usize = JSON_STRING_BYTES_MAX;
-/// An absolute path, NUL included (PATH_MAX of limits.h).
+/// One environment value (spec/control section 3: a string of a spec).
+pub const ENV_VALUE_BYTES_MAX: usize = 16 * 1024;
+/// An absolute path, NUL included (`PATH_MAX` of limits.h).
 pub const PATH_BYTES_MAX: usize = 4096;
 /// A timeout: 365 days (spec/execution section 3).
 pub const TIMEOUT_MS_MAX: i64 = 365 * 86_400_000;
@@ -196,6 +201,9 @@ pub const MEMORY_FREE_MIN: u64 = 8 * MIB;
 pub const STATE_FLOOR_BYTES: u64 = 512 * KIB;
 /// One part in this many of the state's file system stays free (5 %, design D11).
 pub const STATE_FLOOR_SHARE: u64 = 20;
+/// The state's floor at most. A share of a big disk would keep a server that is 96 % full, with
+/// gigabytes left, from running anything; what the state needs is bounded by its journal.
+pub const STATE_FLOOR_BYTES_MAX: u64 = 64 * MIB;
 /// One Attempt's log takes at most one part in this many of its file system (5 %, design D11).
 pub const LOG_SHARE_ATTEMPT: u64 = 20;
 /// The log floor is at most one part in this many of the log file system (10 %, design D11).
@@ -212,8 +220,19 @@ pub const STORE_BATCH: usize = 16;
 /// How long a caller waits for the store. Slow flash syncs take tens of milliseconds; a batch of
 /// 16 behind a checkpoint takes seconds at worst.
 pub const STORE_WAIT_MS: u64 = 15_000;
+/// The store thread's stack: SQLite's parser and b-tree code and one JSON text; only touched pages count.
+pub const STORE_STACK_BYTES: usize = 512 * 1024;
+/// A database file up to this size is checked page by page at each start; a larger one would hold
+/// up the boot of a router with slow flash, and is checked at its schema and as it is read.
+pub const STORE_CHECK_BYTES_MAX: u64 = 8 * MIB;
+/// SQL statements kept compiled: all that a Run's life needs, about 100 KiB.
+pub const STORE_STATEMENTS: usize = 48;
+/// How long SQLite waits for a lock that it should never meet, because the state's lock is ours.
+pub const STORE_BUSY_MS: u64 = 1_000;
 /// Runs that may be dispatching or running at start (spec/execution section 7).
 pub const RECOVERY_CANDIDATES_MAX: usize = 256;
+/// How long the start may take to settle what was under way; the rest goes on by turns.
+pub const RECOVERY_MS_MAX: u64 = 10_000;
 /// Rows in one page of a list when the caller does not say (spec/control section 6).
 pub const PAGE_DEFAULT: usize = 32;
 /// Rows in one page of a list at most (spec/control section 6).
@@ -241,6 +260,27 @@ pub const UPSTREAM_WAIT_MS: u64 = 2_000;
 pub const ANSWER_MS_MAX: u64 = 30_000;
 /// A client may take this long to read its answer (design D12: slow readers are bounded).
 pub const DELIVER_MS_MAX: u64 = 15_000;
+/// After an early answer, how long what the client still sends is thrown away, so that closing does
+/// not reset the connection under the answer (RFC 9112 section 9.6).
+pub const LINGER_MS_MAX: u64 = 2_000;
+/// What is thrown away at most in that time.
+pub const LINGER_BYTES_MAX: usize = 256 * 1024;
+/// One read or write of the gate; the only buffer that is not a connection's own.
+pub const GATE_CHUNK_BYTES: usize = 16 * 1024;
+/// What the kernel may hold of an answer to a TCP client that does not read (it doubles this).
+pub const SEND_BUFFER_BYTES: u16 = 16 * 1024;
+/// Connections taken from one listener in a turn, so that those already here are read in between.
+pub const ACCEPTS_PER_TURN: usize = 16;
+/// After accept failed for want of descriptors or memory, how long the listeners rest.
+pub const ACCEPT_PAUSE_MS: u64 = 100;
+/// Between two tries to reopen a broken connection to the HTTP library.
+pub const REOPEN_MS: u64 = 1_000;
+/// The head of a worker's answer: a status line and five short headers.
+pub const UPSTREAM_HEAD_BYTES_MAX: usize = 1024;
+/// The stack of a thread that runs handlers: JSON of bounded depth and no recursion besides.
+pub const HTTP_STACK_BYTES: usize = 256 * 1024;
+/// The gate's stack: one chunk and shallow calls.
+pub const GATE_STACK_BYTES: usize = 128 * 1024;
 /// At the end of serving, how long accepted requests may finish (design D17).
 pub const HTTP_DRAIN_MS: u64 = 5_000;
 /// An answer's body (spec/execution section 12).
@@ -249,20 +289,57 @@ pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 pub const MUTATION_BODY_BYTES_MAX: usize = 512;
 /// The body of a task PUT: a spec, its description and labels, with JSON's escapes.
 pub const TASK_BODY_BYTES_MAX: usize = 112 * 1024;
+/// The body of an access change: a subject's id with every character escaped as `\u0000`, and room
+/// for the rest.
+pub const ACCESS_BODY_BYTES_MAX: usize = 2048;
+/// One part of a query: a subject of 266 bytes as base64url, the longest cursor, takes 355.
+pub const QUERY_VALUE_BYTES_MAX: usize = 400;
+/// What is left of [`RESPONSE_BYTES_MAX`] for the items of a page, or one record, after what stands
+/// around them.
+pub const RESPONSE_ITEMS_BYTES_MAX: usize = RESPONSE_BYTES_MAX - 1024;
+/// The words of a refusal. They repeat names from the request, which can be long.
+pub const MESSAGE_BYTES_MAX: usize = 512;
 /// A rejection of one reason is written at most this often (design D13).
 pub const REJECTION_FOLD_MS: u64 = 60_000;
+
+// ---- The command line ---------------------------------------------------------------------------
+
+/// How long the command line waits for one answer; longer than a worker may take, so that the
+/// daemon's own refusal arrives first.
+pub const CLI_ANSWER_MS_MAX: u64 = ANSWER_MS_MAX + 10_000;
+/// How long `--wait` and `--follow` outlast a daemon that is away or overloaded: a restart with
+/// recovery on slow flash.
+pub const CLI_PATIENCE_MS: u64 = 60_000;
+/// The first pause between two looks at a Run; a short task is reported at once.
+pub const CLI_POLL_MS_MIN: u64 = 20;
+/// The longest pause between two looks at a Run.
+pub const CLI_POLL_MS_MAX: u64 = 500;
+/// A token file; a token has about 100 bytes.
+pub const CLI_TOKEN_BYTES_MAX: u64 = 1024;
+/// A task file given to `task apply`: what a PUT takes, with room for layout.
+pub const CLI_TASK_FILE_BYTES_MAX: u64 = 256 * KIB;
+/// Rows of `runs` and `audit` when the caller does not say: one screen.
+pub const CLI_ROWS_DEFAULT: usize = 20;
+/// Rows of `runs` and `audit` at most: a page costs a request.
+pub const CLI_ROWS_MAX: usize = 10_000;
+/// Columns of one cell in a table for people.
+pub const CELL_COLUMNS_MAX: usize = 60;
 
 // What must hold between the numbers, so that a changed one cannot break another unseen.
 const _: () = {
     assert!(HEAD_BYTES_MAX + TASK_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
     assert!(SPEC_BYTES_MAX <= TASK_BODY_BYTES_MAX);
+    assert!(ACCESS_BODY_BYTES_MAX >= SUBJECT_ID_BYTES_MAX * 6 + 256);
+    assert!(QUERY_VALUE_BYTES_MAX > (SUBJECT_ID_BYTES_MAX + 11) * 4 / 3);
     assert!(REQUEST_BYTES_MAX * 4 <= GATE_BYTES_MAX);
+    assert!(GATE_CHUNK_BYTES * 4 <= GATE_STACK_BYTES);
     assert!(COMMAND_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
     assert!(STORE_BATCH <= STORE_QUEUE);
     assert!(STANDALONE.active_attempts <= LAUNCH_QUEUE);
     assert!(STORE_WAIT_MS < ANSWER_MS_MAX);
     assert!(HEAD_MS_MAX < REQUEST_MS_MAX);
     assert!(PAGE_DEFAULT <= PAGE_MAX);
+    assert!(ANSWER_MS_MAX < CLI_ANSWER_MS_MAX);
     assert!(EDGE.active_attempts < EDGE.queued_runs);
     assert!(EDGE.http_workers < EDGE.connections);
     assert!(STANDALONE.http_workers < STANDALONE.connections);

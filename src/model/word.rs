@@ -54,6 +54,10 @@ pub const AUTHENTICATION_UNAVAILABLE: Word = word(503, "authentication_unavailab
 pub const AUTHORIZATION_UNAVAILABLE: Word = word(503, "authorization_unavailable");
 /// The audit row could not be written, so nothing was done.
 pub const AUDIT_UNAVAILABLE: Word = word(503, "audit_unavailable");
+/// The store does not answer, so nobody can say how things stand.
+pub const STATUS_UNAVAILABLE: Word = word(503, "status_unavailable");
+/// The answer would be longer than an answer may be.
+pub const ANSWER_UNAVAILABLE: Word = word(503, "answer_unavailable");
 
 /// The body is not a canonical task start.
 pub const INVALID_TASK_START: Word = word(400, "invalid_task_start_request");
@@ -63,16 +67,30 @@ pub const TASK_NOT_FOUND: Word = word(404, "task_not_found");
 pub const TASK_START_UNAVAILABLE: Word = word(503, "task_start_unavailable");
 /// The task could not be read.
 pub const TASK_QUERY_UNAVAILABLE: Word = word(503, "task_query_unavailable");
+/// The tasks could not be listed.
+pub const TASK_LIST_UNAVAILABLE: Word = word(503, "task_list_unavailable");
 /// The definition breaks a rule; the message names the field.
 pub const INVALID_TASK_DEFINITION: Word = word(400, "invalid_task_definition");
 /// The definition asks for something this version does not have.
 pub const TASK_SPEC_UNSUPPORTED: Word = word(400, "TASK_SPEC_UNSUPPORTED");
 /// The definition could not be stored.
 pub const TASK_DEFINITION_UNAVAILABLE: Word = word(503, "task_definition_unavailable");
+/// The body is not a canonical task deletion.
+pub const INVALID_TASK_DELETION: Word = word(400, "invalid_task_deletion_request");
 /// No such Run here.
 pub const RUN_NOT_FOUND: Word = word(404, "run_not_found");
+/// The Run has no Attempt of this number.
+pub const ATTEMPT_NOT_FOUND: Word = word(404, "attempt_not_found");
+/// The body is not a canonical cancellation.
+pub const INVALID_RUN_CANCELLATION: Word = word(400, "invalid_run_cancellation_request");
+/// The intent to end a Run could not be stored.
+pub const RUN_CANCELLATION_UNAVAILABLE: Word = word(503, "run_cancellation_unavailable");
 /// The Run could not be read.
 pub const RUN_QUERY_UNAVAILABLE: Word = word(503, "run_query_unavailable");
+/// The Runs could not be listed.
+pub const RUN_LIST_UNAVAILABLE: Word = word(503, "run_list_unavailable");
+/// The events could not be listed.
+pub const RUN_EVENT_LIST_UNAVAILABLE: Word = word(503, "run_event_list_unavailable");
 /// No such log here.
 pub const ARTIFACT_NOT_FOUND: Word = word(404, "artifact_not_found");
 /// The log was removed by retention.
@@ -132,9 +150,22 @@ pub const fn task_definition_fence(reason: FenceReason) -> Word {
     fence("task_definition_fence_rejected", reason.word())
 }
 
+/// A refused cancellation.
+pub const fn run_cancellation_fence(reason: FenceReason) -> Word {
+    fence("run_cancellation_fence_rejected", reason.word())
+}
+
 /// A refused access change.
 pub const fn access_fence(reason: FenceReason) -> Word {
     fence("access_fence_rejected", reason.word())
+}
+
+impl Word {
+    /// The same refusal, saying which of several causes.
+    #[must_use]
+    pub const fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
 }
 
 /// The command line's exit codes (design D18).

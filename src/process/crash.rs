@@ -9,6 +9,8 @@ pub enum Side {
     Daemon,
     /// The shim, told with its orders.
     Shim,
+    /// `init`, told by the same variable as the daemon.
+    Init,
 }
 
 /// One numbered place.
@@ -26,9 +28,13 @@ const fn point(name: &'static str, side: Side) -> Point {
     Point { name, side }
 }
 
-/// Every point, in the order a run passes them.
+/// Every point, in the order they are passed: by `init`, then by a run.
 #[cfg(debug_assertions)]
 pub const POINTS: &[Point] = &[
+    point("bootstrap.pepper", Side::Init),     // the pepper is there, no owner
+    point("bootstrap.token", Side::Init),      // the token has its temporary name, no owner
+    point("bootstrap.commit", Side::Init),     // the owner is committed
+    point("bootstrap.publish", Side::Init),    // the token has its name
     point("start.materialised", Side::Daemon), // command, environment and log are ready, nothing is written
     point("start.intent", Side::Daemon),       // dispatching and starting are committed
     point("launch.forked", Side::Daemon),      // the shim exists and knows nothing
@@ -42,6 +48,9 @@ pub const POINTS: &[Point] = &[
     point("shim.execed", Side::Shim),          // user code runs
     point("shim.exited", Side::Shim),          // the tree is gone, no receipt yet
     point("shim.published", Side::Shim),       // the receipt is out
+    point("cancel.intent", Side::Daemon),      // a timeout's intent is committed, nothing is signalled
+    point("cancel.termed", Side::Daemon),      // TERM is sent
+    point("cancel.killed", Side::Daemon),      // everything below the shim is killed
     point("finish.seen", Side::Daemon),        // the receipt is read
     point("finish.committed", Side::Daemon),   // the end is committed
     point("finish.deleted", Side::Daemon),     // the receipt is deleted

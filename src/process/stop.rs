@@ -92,3 +92,39 @@ fn is_gone(handle: &Handle, pidfd: Option<&PidFd>, wait_ms: u64) -> bool {
         }
     }
 }
+
+/// What became of one signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signalled {
+    /// The identity was verified and the signal is on its way.
+    Sent,
+    /// There was nothing left to signal.
+    AlreadyExited,
+    /// Not verified, or refused by the system; nothing was signalled.
+    Unknown,
+}
+
+/// Verifies the whole identity, then sends one signal to exactly that process. Never waits, so that
+/// the control loop can advance a stop by turns.
+pub fn signal_exact(handle: &Handle, signal: libc::c_int) -> Signalled {
+    let pidfd = PidFd::open(handle.pid);
+    match identity::inspect(handle) {
+        Inspection::Running => {}
+        Inspection::NotRunning => return Signalled::AlreadyExited,
+        Inspection::Invalid | Inspection::Unavailable => return Signalled::Unknown,
+    }
+    match send(handle, pidfd.as_ref(), signal) {
+        Ok(()) => Signalled::Sent,
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Signalled::AlreadyExited,
+        Err(_) => Signalled::Unknown,
+    }
+}
+
+/// Verifies the whole identity, then ends everything below that process, but not itself: how many
+/// were ended, `None` when the identity is not proven or /proc gives nothing. Bounded, without a wait.
+pub fn kill_descendants(handle: &Handle) -> Option<usize> {
+    match identity::inspect(handle) {
+        Inspection::Running => tree::kill_below(handle.pid).ok(),
+        _ => None,
+    }
+}

@@ -1,6 +1,9 @@
 //! Subjects' role bindings and credentials; the reads that every admission makes.
 
+use super::fail::Fail;
+use super::fence;
 use super::thread::Operation;
+use super::tx::Tx;
 use crate::model::id::MutationId;
 use crate::model::name::Name;
 use crate::model::policy::{Authority, Role, Standing, Subject};
@@ -15,6 +18,10 @@ pub struct FindCredential {
 
 impl Operation for FindCredential {
     type Out = Option<Credential>;
+
+    fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
+        fence::credential(tx, &self.credential_id)
+    }
 }
 
 /// Reads a subject's standing in a project: one bounded point read, never cached.
@@ -27,6 +34,10 @@ pub struct FindStanding {
 
 impl Operation for FindStanding {
     type Out = Standing;
+
+    fn perform(self, tx: &mut Tx<'_>) -> Result<Standing, Fail> {
+        fence::standing(tx, &self.project, &self.subject)
+    }
 }
 
 /// Grants or revokes a role: a new version of the binding, with its audit row.
@@ -55,10 +66,6 @@ pub enum Bound {
     Refused(FenceReason),
     /// The asker's role may not do this.
     Forbidden,
-}
-
-impl Operation for Bind {
-    type Out = Bound;
 }
 
 /// Stores a new credential for a subject that has a role, with its audit row. The secret itself
@@ -91,10 +98,6 @@ pub enum CredentialChange {
     Forbidden,
 }
 
-impl Operation for AddCredential {
-    type Out = CredentialChange;
-}
-
 /// Revokes a credential, with its audit row. It works for nobody from the commit on.
 pub struct RevokeCredential {
     /// Who asks and on what basis. An owner's credential needs an owner.
@@ -105,21 +108,12 @@ pub struct RevokeCredential {
     pub credential_id: Box<str>,
 }
 
-impl Operation for RevokeCredential {
-    type Out = CredentialChange;
-}
-
 /// Lists current bindings and credentials, each by id, at most `PAGE_MAX` of each.
 pub struct ListAccess {
     /// The project.
     pub project: Name,
     /// Only subjects after this one.
     pub after: Option<Subject>,
-}
-
-impl Operation for ListAccess {
-    /// Bindings with their subjects' credentials, and whether there are more.
-    type Out = (Vec<(Binding, Vec<Credential>)>, bool);
 }
 
 /// Makes the first owner, once: refused for ever after any binding was made.
@@ -132,11 +126,6 @@ pub struct BootstrapOwner {
     pub secret_digest: [u8; 32],
 }
 
-impl Operation for BootstrapOwner {
-    /// Whether it was made; `false` = closed.
-    type Out = bool;
-}
-
 /// Replaces the owner's credential: the new one is stored and every older active one of that
 /// subject is revoked in the same transaction, audited as `system:owner-bootstrap`. When no active
 /// owner is left (all were revoked), the subject is bound as owner again.
@@ -147,8 +136,4 @@ pub struct ReissueOwner {
     pub credential_id: Box<str>,
     /// HMAC-SHA-256 of id and secret under the pepper.
     pub secret_digest: [u8; 32],
-}
-
-impl Operation for ReissueOwner {
-    type Out = ();
 }

@@ -3,13 +3,35 @@
 //! Face: named operations, one per transaction of spec/execution section 2, and named reads. No
 //! SQL and no closure over a connection leaves this module, so that another adapter can later pass
 //! the same contract tests. Nobody is answered before the commit that holds its change (design D2).
+//!
+//! `state` guards the folder, `open` is the only file that names the database, `migrate` knows its
+//! shape, `thread` and `batch` do what is queued; the rest is one file for each aggregate or verb.
 
 pub mod access;
+mod admit;
+mod advance;
 pub mod audit;
+mod batch;
+mod binding;
+pub mod cancel;
+mod candidate;
+mod column;
+mod credential;
+mod definition;
+mod event;
+mod fail;
+mod fence;
+mod journal;
+mod migrate;
 pub mod open;
+mod owner;
+mod publish;
 pub mod runs;
 pub mod start;
+pub mod state;
 pub mod tasks;
 mod thread;
+mod tx;
+mod withdraw;
 
 pub use thread::{Operation, Store, StoreError};

@@ -1,1 +1,383 @@
-//! The only file that names the database's path: lock, open, checks, migration.
+//! The only file that names the database's path: making it, its copies, opening, checks, pragmas.
+//!
+//! Closing ANY descriptor of a file drops every fcntl lock that the process holds on it (fcntl(2)),
+//! `SQLite`'s too, so nothing else may ever open it; a test looks for the name everywhere else.
+
+use super::fail::{self, Fail};
+use super::migrate::{self, MIGRATIONS, Migration, Standing};
+use super::state::{StateDir, StateError, StateLock, cannot, check_file};
+use crate::model::limits::{self, Limits};
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How the store is to be opened.
+#[derive(Clone)]
+pub struct Options {
+    /// The profile's sizes.
+    pub limits: &'static Limits,
+    /// The wall clock, in epoch milliseconds, read inside each transaction.
+    pub clock_ms: fn() -> i64,
+    /// The name of a registered `SQLite` VFS; `None` = the system's. For tests of faults.
+    pub vfs: Option<String>,
+}
+
+/// What `init` did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Initialised {
+    /// There was no store; now there is.
+    Created,
+    /// The store was of an older version; it was copied here first and then brought up to date.
+    Migrated {
+        /// The copy of the old store.
+        copy: PathBuf,
+    },
+    /// The store was up to date.
+    Unchanged,
+}
+
+const DATABASE: &str = "qinglet.db";
+/// A store that is being made. It becomes the store by a rename, whole or not at all.
+const UNFINISHED: &str = "qinglet.db.new";
+/// A copy that is being made.
+const COPYING: &str = "qinglet.db.copy";
+/// Files that `SQLite` puts beside a database.
+const SIDECARS: [&str; 3] = ["-wal", "-journal", "-shm"];
+/// "QLET": tells our files from any other SQLite database.
+const APPLICATION_ID: i64 = 0x514c_4554;
+/// A commit writes whole pages, and most of a Run's commits change a few hundred bytes on each of
+/// several: measured, a Run costs 44 KiB of flash with these pages and 128 KiB with 4 KiB ones.
+const PAGE_BYTES: u32 = 1024;
+
+/// Makes the store, or brings an older one up to date after copying it; repeatable, and finishes
+/// what a crash left half done. Never runs by itself: `serve` only opens.
+pub fn init(state: &StateDir, lock: &StateLock, options: &Options) -> Result<Initialised, StateError> {
+    init_with(state, lock, options, MIGRATIONS)
+}
+
+fn init_with(
+    state: &StateDir,
+    lock: &StateLock,
+    options: &Options,
+    list: &[Migration],
+) -> Result<Initialised, StateError> {
+    lock.must_cover(state)?;
+    for rest in [UNFINISHED, COPYING] {
+        remove(&state.path().join(rest))?;
+    }
+    let path = state.path().join(DATABASE);
+    match fs::symlink_metadata(&path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            create(state.path(), options, list)?;
+            return Ok(Initialised::Created);
+        }
+        Err(e) => return Err(cannot("look at", &path, &e)),
+        Ok(_) => {}
+    }
+    let conn = connect(&path, options)?;
+    let explained = |e: rusqlite::Error| explain(&path, &e);
+    let Standing::Older(applied) = recognise(&path, &conn, list)? else {
+        check_shape(&path, &conn, list)?;
+        prove_writable(&conn).map_err(explained)?;
+        close(conn);
+        return Ok(Initialised::Unchanged);
+    };
+    let from = list.get(applied.wrapping_sub(1)).map_or(0, |step| step.id);
+    let copy = state.path().join(format!("{DATABASE}.before-{}", from + 1));
+    copy_to(&conn, state.path(), &copy, options)?;
+    conn.execute_batch("BEGIN IMMEDIATE").map_err(explained)?;
+    // A failure drops the connection, which rolls back: the old shape is whole.
+    migrate::apply(&conn, list, (options.clock_ms)()).map_err(explained)?;
+    conn.execute_batch("COMMIT").map_err(explained)?;
+    check_shape(&path, &conn, list)?;
+    close(conn);
+    Ok(Initialised::Migrated { copy })
+}
+
+/// Opens the store for the store thread: every check of design D2, nothing is changed but the
+/// journal mode. Never migrates.
+pub(super) fn open(state: &Path, options: &Options) -> Result<Connection, StateError> {
+    let path = state.join(DATABASE);
+    let conn = connect(&path, options)?;
+    match recognise(&path, &conn, MIGRATIONS)? {
+        Standing::Older(_) => {
+            return Err(StateError::new(format!(
+                "the store {} is of an older version: run `qinglet init`, which copies it first",
+                path.display()
+            )));
+        }
+        _ => check_shape(&path, &conn, MIGRATIONS)?,
+    }
+    check_pages(&path, &conn)?;
+    prove_writable(&conn).map_err(|e| explain(&path, &e))?;
+    Ok(conn)
+}
+
+/// Opens the store again after a failure in the middle of work. It was checked when it was opened
+/// first, so only what a connection needs is done; the transaction that failed is decided here, by
+/// `SQLite`'s own recovery.
+pub(super) fn reopen(state: &Path, options: &Options) -> Result<Connection, Fail> {
+    let path = state.join(DATABASE);
+    if let Err(e) = fs::symlink_metadata(&path)
+        .map_err(|e| cannot("look at", &path, &e))
+        .and_then(|found| check_file(&path, &found))
+    {
+        drop(e);
+        return Err(Fail::Word("storage_unavailable"));
+    }
+    Ok(raw_connect(&path, options).and_then(|conn| configure(&conn, options).map(|()| conn))?)
+}
+
+/// Puts the WAL into the database and closes. Nothing is lost if it fails: the next opening
+/// recovers.
+pub(super) fn close(conn: Connection) {
+    let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    let _ = conn.close();
+}
+
+fn create(folder: &Path, options: &Options, list: &[Migration]) -> Result<(), StateError> {
+    let path = folder.join(DATABASE);
+    for sidecar in SIDECARS {
+        let stray = beside(&path, sidecar);
+        if fs::symlink_metadata(&stray).is_ok() {
+            // A new database beside an old journal would have that journal played into it.
+            return Err(StateError::new(format!(
+                "{} is there but {} is missing: put the store back, or move the journal away to start anew",
+                stray.display(),
+                path.display()
+            )));
+        }
+    }
+    let unfinished = folder.join(UNFINISHED);
+    make_private(&unfinished)?;
+    let explained = |e: rusqlite::Error| explain(&unfinished, &e);
+    let conn = raw_connect(&unfinished, options).map_err(explained)?;
+    // No journal on disk: until the rename nobody sees this file, and a rest of it is removed.
+    let made = conn
+        .execute_batch(&format!(
+            "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = FULL;
+             PRAGMA application_id = {APPLICATION_ID}; BEGIN IMMEDIATE"
+        ))
+        .and_then(|()| migrate::apply(&conn, list, (options.clock_ms)()))
+        .and_then(|()| conn.execute_batch("COMMIT"));
+    made.map_err(explained)?;
+    conn.close().map_err(|(_, e)| explain(&unfinished, &e))?;
+    publish(folder, &unfinished, &path)
+}
+
+fn copy_to(conn: &Connection, folder: &Path, copy: &Path, options: &Options) -> Result<(), StateError> {
+    let copying = folder.join(COPYING);
+    make_private(&copying)?;
+    let explained = |e: rusqlite::Error| explain(&copying, &e);
+    let mut target = raw_connect(&copying, options).map_err(explained)?;
+    target.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = FULL").map_err(explained)?;
+    {
+        let backup = Backup::new(conn, &mut target).map_err(explained)?;
+        match backup.step(-1).map_err(explained)? {
+            StepResult::Done => {}
+            _ => return Err(StateError::new(format!("cannot copy the store to {}: try again", copying.display()))),
+        }
+    }
+    // The copy must not want a WAL beside it: it may be moved about by hand.
+    target.execute_batch("PRAGMA journal_mode = DELETE").map_err(explained)?;
+    target.close().map_err(|(_, e)| explain(&copying, &e))?;
+    publish(folder, &copying, copy)
+}
+
+/// Gives a finished file its name, durably.
+fn publish(folder: &Path, from: &Path, to: &Path) -> Result<(), StateError> {
+    fs::rename(from, to).map_err(|e| cannot("rename to", to, &e))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| cannot("sync", folder, &e))
+}
+
+fn make_private(path: &Path) -> Result<(), StateError> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    made.map(drop).map_err(|e| cannot("make", path, &e))
+}
+
+fn remove(path: &Path) -> Result<(), StateError> {
+    for name in [path.to_owned(), beside(path, "-wal"), beside(path, "-journal"), beside(path, "-shm")] {
+        match fs::remove_file(&name) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(cannot("remove", &name, &e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Checks the files, then opens and sets what a connection needs.
+fn connect(path: &Path, options: &Options) -> Result<Connection, StateError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => check_file(path, &found)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(StateError::new(format!("there is no store at {}: run `qinglet init` first", path.display())));
+        }
+        Err(e) => return Err(cannot("look at", path, &e)),
+    }
+    for sidecar in SIDECARS {
+        let sidecar = beside(path, sidecar);
+        if let Ok(found) = fs::symlink_metadata(&sidecar) {
+            check_file(&sidecar, &found)?;
+        }
+    }
+    let conn = raw_connect(path, options).map_err(|e| explain(path, &e))?;
+    let readonly = conn.is_readonly("main").map_err(|e| explain(path, &e))?;
+    if readonly {
+        return Err(StateError::new(format!(
+            "cannot write {}: mount its file system writable, or use another folder with --state",
+            path.display()
+        )));
+    }
+    // Before anything else is read: another program's database must not be switched to WAL.
+    let id: i64 = conn.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(|e| explain(path, &e))?;
+    if id != APPLICATION_ID {
+        return Err(StateError::new(format!(
+            "{} is not a store of qinglet: move it away, or restore a backup of the store",
+            path.display()
+        )));
+    }
+    configure(&conn, options).map_err(|e| explain(path, &e))?;
+    Ok(conn)
+}
+
+fn raw_connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
+    // No CREATE: a file that is missing is a fault, not a wish for a new one. No mutex: one thread.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let conn = match &options.vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str())?,
+        None => Connection::open_with_flags(path, flags)?,
+    };
+    conn.busy_timeout(Duration::from_millis(limits::STORE_BUSY_MS))?;
+    conn.set_prepared_statement_cache_capacity(limits::STORE_STATEMENTS);
+    // Exclusive before the first read, so that a WAL never wants shared memory, which jffs2 cannot map.
+    conn.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY")?;
+    Ok(conn)
+}
+
+fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
+    let limits = options.limits;
+    for (flag, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    ] {
+        conn.set_db_config(flag, on)?;
+    }
+    let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        // Refused, which is not an error: a file system that cannot do it keeps a rollback journal.
+        conn.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?;
+    }
+    conn.execute_batch(&format!(
+        "PRAGMA synchronous = FULL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA cache_size = -{};
+         PRAGMA journal_size_limit = {};
+         PRAGMA wal_autocheckpoint = {}",
+        limits.cache_bytes / 1024,
+        limits.journal_bytes,
+        limits.checkpoint_pages,
+    ))
+}
+
+fn recognise(path: &Path, conn: &Connection, list: &[Migration]) -> Result<Standing, StateError> {
+    let standing = migrate::standing(conn, list).map_err(|e| explain(path, &e))?;
+    match standing {
+        Standing::Current | Standing::Older(_) => Ok(standing),
+        Standing::Newer(id) => Err(StateError::new(format!(
+            "the store {} was made by a newer qinglet (schema {id}; this one knows {}): install that version again, \
+             or restore a copy from before",
+            path.display(),
+            list.len()
+        ))),
+        Standing::Changed(id) => Err(StateError::new(format!(
+            "the store {} was made with another text of schema step {id}: install the qinglet that made it, \
+             or restore a backup",
+            path.display()
+        ))),
+        Standing::None => Err(StateError::new(format!(
+            "the store {} has no schema history: it is damaged; restore a backup",
+            path.display()
+        ))),
+    }
+}
+
+fn check_shape(path: &Path, conn: &Connection, list: &[Migration]) -> Result<(), StateError> {
+    match migrate::drift(conn, list) {
+        Ok(None) => Ok(()),
+        Ok(Some(name)) => Err(StateError::new(format!(
+            "the store {} is not as qinglet made it (`{name}` is missing, changed or foreign): restore a backup",
+            path.display()
+        ))),
+        Err(Fail::Sqlite(e)) => Err(explain(path, &e)),
+        Err(Fail::Word(word)) => Err(StateError::new(format!("cannot check {}: {word}", path.display()))),
+    }
+}
+
+fn check_pages(path: &Path, conn: &Connection) -> Result<(), StateError> {
+    let explained = |e: rusqlite::Error| explain(path, &e);
+    let number = |pragma: &str| conn.query_row(pragma, [], |row| row.get::<_, i64>(0)).map_err(explained);
+    let bytes = number("PRAGMA page_count")?.saturating_mul(number("PRAGMA page_size")?);
+    if bytes as u64 > limits::STORE_CHECK_BYTES_MAX {
+        return Ok(());
+    }
+    let verdict: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(explained)?;
+    if verdict == "ok" { Ok(()) } else { Err(corrupt(path)) }
+}
+
+/// One small write and sync, so that a full or read-only file system is met now and not by the
+/// first Run.
+fn prove_writable(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch("BEGIN IMMEDIATE; PRAGMA user_version = 0; COMMIT")
+}
+
+fn corrupt(path: &Path) -> StateError {
+    StateError::new(format!(
+        "the store {} is damaged: keep a copy of the whole state folder, then restore a backup",
+        path.display()
+    ))
+}
+
+fn explain(path: &Path, error: &rusqlite::Error) -> StateError {
+    let folder = path.parent().unwrap_or(path).display();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt(path),
+        Some(ErrorCode::DiskFull) => {
+            StateError::new(format!("the file system of {folder} is full: free some space and try again"))
+        }
+        Some(ErrorCode::ReadOnly) => StateError::new(format!(
+            "cannot write in {folder}: mount its file system writable, or use another folder with --state"
+        )),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => StateError::new(format!(
+            "cannot open {} or make a file beside it: look at the rights of {folder} and whether its file system \
+             is read-only or full",
+            path.display()
+        )),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            StateError::new(format!("{} is open in another program: close it there and try again", path.display()))
+        }
+        Some(ErrorCode::SystemIoFailure) => StateError::new(format!(
+            "reading or writing {} failed: look at the kernel's log for faults of the storage, and try again",
+            path.display()
+        )),
+        _ if fail::word(error) == "record_damaged" => corrupt(path),
+        _ => StateError::new(format!("cannot use the store {} ({error}): try again", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

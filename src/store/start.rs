@@ -1,13 +1,13 @@
-//! The transactions of a Run's start and end: T1 to T6 of spec/execution section 2.
+//! The transactions of a Run's start and end: T1 to T6 of spec/execution section 2. This is their
+//! face; `admit`, `advance`, `candidate` and `journal` do them.
 
-use super::thread::Operation;
 use crate::model::command::Command;
 use crate::model::digest::Digest;
 use crate::model::id::{AttemptId, MutationId, RunId};
 use crate::model::life::RunState;
 use crate::model::name::Name;
 use crate::model::policy::Authority;
-use crate::model::record::Completion;
+use crate::model::record::{Completion, Deadline};
 use crate::model::task::TaskRef;
 use crate::model::word::FenceReason;
 
@@ -55,10 +55,6 @@ pub struct Admitted {
     pub queued_at_ms: i64,
 }
 
-impl Operation for AdmitStart {
-    type Out = Started;
-}
-
 /// A queued Run whose claimed Attempt may be started, with its immutable inputs read and checked.
 #[derive(Clone)]
 pub struct Candidate {
@@ -90,12 +86,9 @@ pub struct ListCandidates {
     pub except: Vec<RunId>,
 }
 
-impl Operation for ListCandidates {
-    type Out = Vec<Candidate>;
-}
-
 /// T2: the authority to spawn, before any spawn. Run queued -> dispatching, Attempt claimed ->
-/// starting, with digest, log artifact and the receipt journal's row.
+/// starting, with digest, log artifact and the receipt journal's row. Said again with the same token
+/// digest it is `Done` and writes nothing, so that a commit of unknown outcome can be asked for.
 pub struct BeginStart {
     /// The Run.
     pub run: RunId,
@@ -105,6 +98,8 @@ pub struct BeginStart {
     pub token_digest: Digest,
     /// The log's artifact id.
     pub log_artifact: String,
+    /// When its time is up, if ever.
+    pub deadline: Option<Deadline>,
     /// Journal rows whose receipts are deleted, resolved along with this commit.
     pub resolved: Vec<AttemptId>,
 }
@@ -116,10 +111,6 @@ pub enum Step {
     Done,
     /// The Run or Attempt has moved on; nothing was written.
     Raced,
-}
-
-impl Operation for BeginStart {
-    type Out = Step;
 }
 
 /// T3: ownership. Attempt starting -> running with handle, pid and time; Run dispatching -> running.
@@ -138,10 +129,6 @@ pub struct TakeOwnership {
     pub pid: i32,
 }
 
-impl Operation for TakeOwnership {
-    type Out = Step;
-}
-
 /// T4: the launch failed before ownership, nothing of the task ran. Both -> failed. Also used for a
 /// candidate that cannot be materialised at all (`from` queued: claimed Attempt and queued Run move
 /// through dispatching/starting in the same transaction, so that every event is there).
@@ -156,10 +143,6 @@ pub struct FailStart {
     pub error_summary: String,
 }
 
-impl Operation for FailStart {
-    type Out = Step;
-}
-
 /// T5 and every other loss: Attempt starting or running -> lost, Run -> lost. Only after proof that
 /// no process of it lives.
 pub struct Lose {
@@ -169,10 +152,6 @@ pub struct Lose {
     pub attempt: AttemptId,
     /// The machine word.
     pub error_code: &'static str,
-}
-
-impl Operation for Lose {
-    type Out = Step;
 }
 
 /// T6: applies a receipt. Attempt and Run to their end by spec/execution 8.2.
@@ -194,10 +173,6 @@ pub enum Completed {
     Invalid(&'static str),
 }
 
-impl Operation for Complete {
-    type Out = Completed;
-}
-
 /// A Run that has authority or ownership and whose end is not known (spec/execution section 7).
 #[derive(Clone, Debug)]
 pub struct InFlight {
@@ -213,6 +188,10 @@ pub struct InFlight {
     pub attempt: crate::model::record::Attempt,
     /// The digest stored by T2.
     pub token_digest: Option<Digest>,
+    /// When its time is up, if ever.
+    pub deadline: Option<Deadline>,
+    /// Between TERM and KILL, as the task says.
+    pub grace_ms: i64,
 }
 
 /// Reads every dispatching or running Run, by Run id, at most `limit`; one more is fetched to tell
@@ -222,17 +201,8 @@ pub struct ListInFlight {
     pub limit: usize,
 }
 
-impl Operation for ListInFlight {
-    /// The Runs and whether there are more.
-    type Out = (Vec<InFlight>, bool);
-}
-
 /// Counts Attempts that are starting or running.
 pub struct CountActive;
-
-impl Operation for CountActive {
-    type Out = usize;
-}
 
 /// Lists journal rows of ended Attempts, oldest first, for deleting receipts that a crash left behind.
 pub struct ListResolvable {
@@ -240,16 +210,17 @@ pub struct ListResolvable {
     pub limit: usize,
 }
 
-impl Operation for ListResolvable {
-    type Out = Vec<AttemptId>;
+/// Marks a receipt that is not to be believed, before its file is moved to quarantine, so that a
+/// crash in between finds it again (spec/execution section 4). `Raced`: there is no pending row.
+pub struct QuarantineReceipt {
+    /// The Run.
+    pub run: RunId,
+    /// Its Attempt.
+    pub attempt: AttemptId,
 }
 
 /// Resolves journal rows whose receipts are deleted.
 pub struct Resolve {
     /// The Attempts.
     pub attempts: Vec<AttemptId>,
-}
-
-impl Operation for Resolve {
-    type Out = ();
 }

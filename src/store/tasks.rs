@@ -1,12 +1,17 @@
 //! Task definitions: publication (T13), deletion and reads.
 
+use super::definition;
+use super::fail::Fail;
 use super::thread::Operation;
+use super::tx::Tx;
 use crate::model::id::{MutationId, RunId};
+use crate::model::limits;
 use crate::model::name::Name;
 use crate::model::policy::Authority;
 use crate::model::record::{Task, TaskHead};
 use crate::model::task::TaskPut;
 use crate::model::word::FenceReason;
+use rusqlite::params;
 
 /// T13: stores a revision, its context recipe, its execution revision (when enabled) and the head,
 /// with the `allowed` audit row, in one transaction. Disabling cancels the task's queued Runs in
@@ -31,10 +36,6 @@ pub enum Published {
     Refused(FenceReason),
     /// A record needed for the decision is missing or damaged.
     Unavailable(&'static str),
-}
-
-impl Operation for PublishTask {
-    type Out = Published;
 }
 
 /// Deletes a task: a tombstone, so that its id is never used for something else unseen (a later
@@ -64,10 +65,6 @@ pub enum Deleted {
     Refused(FenceReason),
 }
 
-impl Operation for DeleteTask {
-    type Out = Deleted;
-}
-
 /// Reads one task, whole, its digest checked. `None`: no such task.
 pub struct GetTask {
     /// The project.
@@ -78,6 +75,10 @@ pub struct GetTask {
 
 impl Operation for GetTask {
     type Out = Option<Task>;
+
+    fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
+        definition::current(tx, &self.project, &self.task)
+    }
 }
 
 /// Reads one page of tasks by id, disabled ones included.
@@ -93,4 +94,19 @@ pub struct ListTasks {
 impl Operation for ListTasks {
     /// The page and whether there are more.
     type Out = (Vec<TaskHead>, bool);
+
+    fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
+        let limit = self.limit.min(limits::PAGE_MAX);
+        let after = self.after.as_ref().map_or("", Name::as_str);
+        let sql = "SELECT id FROM tasks WHERE project = ?1 AND id > ?2 AND deleted = 0 ORDER BY id LIMIT ?3";
+        let mut query = tx.conn.prepare_cached(sql)?;
+        let ids = query.query_map(params![self.project, after, limit + 1], |row| row.get(0))?;
+        let ids = ids.collect::<Result<Vec<Name>, _>>()?;
+        let more = ids.len() > limit;
+        let mut page = Vec::with_capacity(limit);
+        for id in ids.iter().take(limit) {
+            page.extend(definition::current(tx, &self.project, id)?.map(|task| task.head));
+        }
+        Ok((page, more))
+    }
 }

@@ -1,0 +1,47 @@
+# The only door to the project: `make help` lists what is behind it.
+
+CARGO  ?= cargo
+PREFIX ?= /usr/local
+
+target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+binary := $(target)/release/qinglet
+skips  := $(abspath $(target))/skips
+
+.PHONY: help demo test check fmt clippy build install clean tools
+
+help:
+	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
+	@echo 'make test                 every test; prints those that were skipped'
+	@echo 'make check                format, lints with warnings denied, every test'
+	@echo 'make build                the release binary, $(binary)'
+	@echo 'make install DESTDIR=DIR  build and put it to DIR$(PREFIX)/bin (PREFIX=/usr/local)'
+	@echo 'make clean                remove what was built'
+
+tools:
+	@sh targets/tools.sh
+
+demo: build
+	@bash targets/demo.sh '$(binary)'
+
+# The skips are printed whether the tests pass or not; either can fail the run.
+test: tools
+	@mkdir -p '$(dir $(skips))' && rm -f '$(skips)'
+	@QINGLET_SKIPS='$(skips)' $(CARGO) test --locked --no-fail-fast; tests=$$?; \
+	sh targets/skips.sh '$(skips)' tests/skips.allow && exit $$tests
+
+check: fmt clippy test
+
+fmt: tools
+	$(CARGO) fmt --check
+
+clippy: tools
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+build: tools
+	$(CARGO) build --locked --release --bin qinglet
+
+install: build
+	install -D -m 0755 '$(binary)' '$(DESTDIR)$(PREFIX)/bin/qinglet'
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,95 @@
+//! Writes an Attempt's log as it grows.
+
+use super::client::{Client, Pause};
+use super::context::{note, print_bytes};
+use super::failure::Failure;
+use super::{outcome, run};
+use crate::model::limits;
+use base64ct::{Base64, Encoding};
+use serde_json::Value;
+
+/// How much of a log was written, and what is known of it.
+#[derive(Default)]
+pub struct Written {
+    /// Where the next read begins.
+    pub offset: u64,
+    /// Whether there is a log at all.
+    pub found: bool,
+    dropped: Option<u64>,
+    cut: bool,
+}
+
+/// Writes the log until its Run is over and nothing is left to write.
+pub fn follow(client: &Client, run: &str, attempt: &str) -> Result<Written, Failure> {
+    let mut written = Written::default();
+    let mut pause = Pause::new();
+    loop {
+        // Looked at before draining: what was written before the end is then surely drained.
+        let state = run::get(client, run)?;
+        let over = outcome::is_over(&state);
+        let before = written.offset;
+        drain(client, run, attempt, &mut written)?;
+        if over {
+            written.tell(&state["latestAttempt"]);
+            return Ok(written);
+        }
+        if written.offset > before {
+            pause = Pause::new();
+        }
+        pause.wait();
+    }
+}
+
+/// Writes what the log holds now and was not written yet.
+pub fn drain(client: &Client, run: &str, attempt: &str, written: &mut Written) -> Result<(), Failure> {
+    loop {
+        let length = limits::EDGE.log_range_bytes;
+        let path = format!("/runs/{run}/attempts/{attempt}/log?offset={}&length={length}", written.offset);
+        let reply = client.send_patiently("GET", &path, None)?;
+        // 202: there is none yet.
+        if reply.status == 202 {
+            return Ok(());
+        }
+        let answer = reply.done(&format!("read the log of run {run}"))?;
+        let range =
+            Range::read(&answer).ok_or_else(|| Failure::unavailable("the daemon's log range cannot be read"))?;
+        written.found = true;
+        written.cut = answer["truncated"] == true;
+        written.dropped = answer["droppedBytes"].as_u64();
+        print_bytes(&range.bytes)?;
+        // The log may have been replaced by a shorter one only if somebody meddled; never go back.
+        written.offset = written.offset.max(range.end);
+        if range.bytes.is_empty() || range.end >= range.total {
+            return Ok(());
+        }
+    }
+}
+
+struct Range {
+    bytes: Vec<u8>,
+    end: u64,
+    total: u64,
+}
+
+impl Range {
+    fn read(answer: &Value) -> Option<Self> {
+        Some(Self {
+            bytes: Base64::decode_vec(answer["content"].as_str()?).ok()?,
+            end: answer["endExclusive"].as_u64()?,
+            total: answer["totalBytes"].as_u64()?,
+        })
+    }
+}
+
+impl Written {
+    /// Says what the log does not hold, as far as the log and its Attempt know.
+    pub fn tell(&self, attempt: &Value) {
+        if self.cut {
+            let dropped = self.dropped.map(|bytes| format!("; {bytes} bytes were dropped")).unwrap_or_default();
+            note(&format!("(the log was cut at its size limit{dropped})"));
+        }
+        if attempt["logComplete"] == false {
+            note("(writing the log failed: it has a hole)");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The command line: one file for each command, and the client they talk to the daemon with.
+//!
+//! Output for people goes through [`table`]; `--json` prints what the wire said. Every failure is a
+//! sentence on the standard error and an exit code (design D18). Nothing here touches the store of
+//! a running daemon.
+
+mod access;
+mod args;
+mod audit;
+mod cell;
+mod client;
+mod command;
+mod context;
+mod events;
+mod failure;
+mod follow;
+mod help;
+mod init;
+mod logs;
+mod mutation;
+mod nearest;
+mod outcome;
+mod quote;
+mod reply;
+mod run;
+mod runs;
+mod serve;
+mod show;
+mod status;
+mod stop;
+mod table;
+mod task;
+mod time;
+mod token;
+
+use crate::model::word::Exit;
+use args::Asked;
+use command::Command;
+use context::{Context, note, print};
+use failure::Failure;
+use std::ffi::OsString;
+
+/// Every command there is, in the order of the help text.
+const COMMANDS: &[Command] = &[
+    init::COMMAND,
+    serve::COMMAND,
+    status::COMMAND,
+    task::add::COMMAND,
+    task::apply::COMMAND,
+    task::list::COMMAND,
+    task::show::COMMAND,
+    task::switch::ENABLE,
+    task::switch::DISABLE,
+    task::delete::COMMAND,
+    run::COMMAND,
+    runs::COMMAND,
+    show::COMMAND,
+    events::COMMAND,
+    logs::COMMAND,
+    stop::COMMAND,
+    access::grant::COMMAND,
+    access::revoke::COMMAND,
+    access::list::COMMAND,
+    access::token_new::COMMAND,
+    access::token_revoke::COMMAND,
+    audit::COMMAND,
+    Command::later("retry", "start an ended run again"),
+    Command::later("check", "look for runs that nobody can settle"),
+    Command::later("trigger", "start tasks by themselves"),
+    Command::later("secret", "keep secrets for tasks"),
+    Command::later("doctor", "look at the system"),
+    Command::later("backup", "copy the state"),
+    Command::later("restore", "take a copy back"),
+    Command::later("import", "take tasks from elsewhere"),
+];
+
+/// Does what the arguments (without the program's own name) ask for.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    match dispatch(arguments) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                note(&format!("qinglet: {}", failure.message));
+            }
+            failure.exit
+        }
+    }
+}
+
+fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, Failure> {
+    match args::read(COMMANDS, arguments)? {
+        Asked::Version => print(concat!("qinglet ", env!("CARGO_PKG_VERSION"), "\n"))?,
+        Asked::Help(words) => print(&help::text(COMMANDS, &words)?)?,
+        Asked::Do(command, given) => {
+            let Some(body) = command.body else { return Err(args::not_here(command.words)) };
+            return body(&Context::new(&given), &given);
+        }
+    }
+    Ok(Exit::Done)
+}

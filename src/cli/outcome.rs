@@ -1,0 +1,145 @@
+//! How a Run ended, in a sentence.
+
+use super::table::printable;
+use crate::model::life::RunState;
+use crate::model::word::{EXECUTOR_START_FAILED, EXITED_WITHOUT_RECEIPT, OWNERSHIP_NOT_STORED};
+use serde_json::Value;
+
+/// Whether nothing more is to be waited for. A lost Run is not terminal, but nobody can say when it
+/// will be settled.
+pub fn is_over(run: &Value) -> bool {
+    let state = run["status"].as_str().and_then(RunState::parse);
+    state.is_some_and(|state| state.is_terminal() || state == RunState::Lost)
+}
+
+/// Whether it did what it should.
+pub fn succeeded(run: &Value) -> bool {
+    run["status"] == RunState::Succeeded.word()
+}
+
+/// A sentence about the Run as it is, without its id.
+pub fn sentence(run: &Value) -> String {
+    let attempt = &run["latestAttempt"];
+    let code = run["errorCode"].as_str().or_else(|| attempt["errorCode"].as_str()).unwrap_or("");
+    match run["status"].as_str().and_then(RunState::parse) {
+        Some(RunState::Succeeded) => format!("succeeded with exit code 0{}", leftovers(attempt)),
+        Some(RunState::Failed) if code == EXECUTOR_START_FAILED => match summary(attempt) {
+            Some(why) => format!("failed to start: {why}"),
+            None => "failed to start".into(),
+        },
+        Some(RunState::Failed) => format!("failed{}{}", exit(attempt, code), leftovers(attempt)),
+        Some(RunState::Cancelled) => match run["cancelReason"].as_str() {
+            Some("policy") => "was cancelled, because its task was disabled or deleted".into(),
+            Some("shutdown") => "was cancelled, because the daemon was told to end its tasks".into(),
+            _ => format!("was cancelled{}", exit(attempt, "")),
+        },
+        Some(RunState::TimedOut) => "was ended, because its time was up".into(),
+        Some(RunState::Lost) => match code {
+            EXITED_WITHOUT_RECEIPT => "is lost: its process is gone and left no word of how it ended".into(),
+            OWNERSHIP_NOT_STORED => "is lost: it was stopped at once, because its start could not be stored".into(),
+            "" => "is lost: nobody can say how it ended".into(),
+            code => format!("is lost: nobody can say how it ended ({})", printable(code)),
+        },
+        Some(RunState::Created | RunState::Queued) => match run["waitReason"].as_str() {
+            Some("capacity") => "waits for a place: as many runs as allowed are active".into(),
+            Some("pids") => "waits: too few process ids are free".into(),
+            Some("memory") => "waits: too little memory is free".into(),
+            Some("disk") => "waits: too little space is free".into(),
+            _ => "waits to be started".into(),
+        },
+        Some(RunState::Dispatching) => "is being started".into(),
+        Some(RunState::Running) => "is running".into(),
+        Some(RunState::WaitingApproval) => "waits for a person's approval".into(),
+        Some(RunState::RetryWait) => "waits to be tried again".into(),
+        None => format!("is in a state this version does not know: {}", printable(&super::cell::cell(&run["status"]))),
+    }
+}
+
+fn summary(attempt: &Value) -> Option<String> {
+    attempt["errorSummary"].as_str().filter(|text| !text.is_empty()).map(printable)
+}
+
+fn exit(attempt: &Value, code: &str) -> String {
+    match (attempt["signal"].as_i64(), attempt["exitCode"].as_i64()) {
+        (Some(signal), _) => format!(": signal {signal}{} ended it", signal_name(signal)),
+        (None, Some(exit)) => format!(" with exit code {exit}"),
+        (None, None) => match (summary(attempt), code) {
+            (Some(why), _) => format!(": {why}"),
+            (None, "") => String::new(),
+            (None, code) => format!(" ({})", printable(code)),
+        },
+    }
+}
+
+fn leftovers(attempt: &Value) -> String {
+    match attempt["leftovers"].as_i64() {
+        None | Some(0) => String::new(),
+        Some(1) => "; 1 process it left behind was ended".into(),
+        Some(count) => format!("; {count} processes it left behind were ended"),
+    }
+}
+
+/// The signal's name in brackets, for those that are the same on every Linux (signal(7)).
+pub fn signal_name(signal: i64) -> &'static str {
+    match signal {
+        1 => " (HUP)",
+        2 => " (INT)",
+        3 => " (QUIT)",
+        4 => " (ILL)",
+        5 => " (TRAP)",
+        6 => " (ABRT)",
+        8 => " (FPE)",
+        9 => " (KILL)",
+        11 => " (SEGV)",
+        13 => " (PIPE)",
+        14 => " (ALRM)",
+        15 => " (TERM)",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_end_has_its_own_words() {
+        for (run, want) in [
+            (json!({"status": "succeeded", "latestAttempt": {"exitCode": 0}}), "succeeded with exit code 0"),
+            (
+                json!({"status": "failed", "latestAttempt": {"exitCode": 137, "signal": null}}),
+                "failed with exit code 137",
+            ),
+            (
+                json!({"status": "failed", "latestAttempt": {"exitCode": 137, "signal": 9}}),
+                "failed: signal 9 (KILL) ended it",
+            ),
+            (
+                json!({"status": "failed", "errorCode": "EXECUTOR_START_FAILED",
+                       "latestAttempt": {"errorSummary": "the program does not exist"}}),
+                "failed to start: the program does not exist",
+            ),
+            (
+                json!({"status": "succeeded", "latestAttempt": {"exitCode": 0, "leftovers": 2}}),
+                "succeeded with exit code 0; 2 processes it left behind were ended",
+            ),
+            (
+                json!({"status": "lost", "errorCode": "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT"}),
+                "is lost: its process is gone and left no word of how it ended",
+            ),
+            (json!({"status": "queued", "waitReason": "pids"}), "waits: too few process ids are free"),
+            (json!({"status": "odd\u{1b}"}), "is in a state this version does not know: odd\\u{1b}"),
+        ] {
+            assert_eq!(sentence(&run), want);
+        }
+    }
+
+    #[test]
+    fn waiting_ends_with_a_terminal_or_lost_run_only() {
+        for state in RunState::ALL {
+            let want = state.is_terminal() || *state == RunState::Lost;
+            assert_eq!(is_over(&json!({"status": state.word()})), want, "{state:?}");
+        }
+    }
+}

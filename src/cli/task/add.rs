@@ -1,0 +1,99 @@
+//! `task add`: makes a new task from the command line.
+
+use super::super::args::Given;
+use super::super::command::{Command, Flag};
+use super::super::context::{Context, print, print_json};
+use super::super::failure::Failure;
+use super::super::time::parse_duration;
+use super::put;
+use crate::model::word::Exit;
+use crate::model::{command, limits};
+use serde_json::{Value, json};
+
+/// The command.
+pub const COMMAND: Command = Command {
+    words: "task add",
+    args: &["ID"],
+    rest: Some("(--shell TEXT | -- FILE ARG...)"),
+    flags: &[
+        Flag::value("shell", "TEXT", "run TEXT with /bin/sh, instead of a program after --"),
+        Flag::value("name", "TEXT", "what people call it; the id when not given"),
+        Flag::value("cwd", "DIR", "where it starts; / when not given"),
+        Flag::value("env", "NAME=VALUE", "set an environment variable; may be given again").many(),
+        Flag::value("grace", "TIME", "from asking it to end to forcing it, like 5s or 2m; 5s when not given"),
+        Flag::value("timeout", "TIME", "after so long it is ended, like 90s, 10m or 2h; never when not given"),
+        Flag::switch("disabled", "store it switched off"),
+        Flag::later("retry", "N"),
+        Flag::later("run-as", "USER[:GROUP]"),
+        Flag::value("leftovers", "kill", "what becomes of processes it leaves behind"),
+        Flag::later("secret-env", "NAME=SECRET"),
+    ],
+    summary: "add a task",
+    more: "The program is an absolute path and gets its arguments byte for byte; only --shell text is\n\
+           read by a shell:\n\n  qinglet task add hello -- /bin/echo 'hello world'\n  \
+           qinglet task add backup --shell 'tar c /etc | gzip > /mnt/etc.tar.gz' --env LEVEL=9",
+    body: Some(add),
+};
+
+fn add(context: &Context, given: &Given) -> Result<Exit, Failure> {
+    let id = super::task_id(given.arg(0))?;
+    let program = match (given.text("shell")?, given.rest.as_deref()) {
+        (Some(text), None) => json!({"kind": "shell", "command": text}),
+        (None, Some([file, args @ ..])) => json!({"kind": "argv", "file": file, "args": args}),
+        (Some(_), Some(_)) => return Err(Failure::usage("give either --shell TEXT or a program after --, not both")),
+        (None, _) => return Err(Failure::usage("say what to run: --shell TEXT, or -- FILE ARG...")),
+    };
+    let mut config = json!({"command": program, "environment": environment(&given.texts("env")?)?});
+    if let Some(folder) = given.text("cwd")? {
+        config["workingDirectory"] = folder.into();
+    }
+    if let Some(grace) = given.text("grace")? {
+        config["terminationGraceMs"] = duration("grace", grace, 0, limits::GRACE_MS_MAX)?.into();
+    }
+    if let Some(timeout) = given.text("timeout")? {
+        config["timeoutMs"] = duration("timeout", timeout, 1, limits::TIMEOUT_MS_MAX)?.into();
+    }
+    match given.text("leftovers")? {
+        None | Some("kill") => {}
+        Some("keep") => return Err(Failure::usage("--leftovers keep is not in this version; leave it out")),
+        Some(_) => return Err(Failure::usage("--leftovers must be kill")),
+    }
+    let definition = put::check(&json!({
+        "name": given.text("name")?.unwrap_or(id.as_str()),
+        "spec": {"schema": command::SCHEMA, "config": config},
+        "enabled": !given.has("disabled"),
+    }))?;
+    let reply = put::send(&context.client(), &id, None, &definition)?;
+    if reply.reason() == "definition_changed" {
+        return Err(Failure::refused(format!(
+            "there is a task \"{id}\" already; change it with `qinglet task apply`, or delete it first"
+        )));
+    }
+    let answer = reply.done(&format!("add task \"{id}\""))?;
+    if context.json {
+        print_json(&answer)?;
+    } else if definition.enabled {
+        print(&format!("added task {id}; run it with `qinglet {}run {id} --wait`\n", context.state_option()))?;
+    } else {
+        print(&format!("added task {id}, switched off\n"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn environment(pairs: &[&str]) -> Result<Vec<Value>, Failure> {
+    let entry = |pair: &&str| {
+        let (name, value) = pair.split_once('=').ok_or_else(|| {
+            // The text is not repeated: what was meant as a value may be a secret.
+            Failure::usage("--env needs NAME=VALUE; there is no `=` in what was given")
+        })?;
+        Ok(json!({"name": name, "kind": "public", "value": value}))
+    };
+    pairs.iter().map(entry).collect()
+}
+
+fn duration(option: &str, text: &str, least_ms: i64, most_ms: i64) -> Result<i64, Failure> {
+    parse_duration(text).filter(|ms| (least_ms..=most_ms).contains(ms)).ok_or_else(|| {
+        let most = most_ms / 1000;
+        Failure::usage(format!("--{option} must be a time like 500ms, 5s or 2m, from {least_ms}ms to {most}s"))
+    })
+}

@@ -1,0 +1,74 @@
+//! `task show`: one task with what it runs, as far as the token may see it.
+
+use super::super::args::Given;
+use super::super::cell::{cell, time};
+use super::super::command::Command;
+use super::super::context::{Context, print, print_json};
+use super::super::failure::Failure;
+use super::super::quote::quote;
+use super::super::table::{Table, printable};
+use super::super::time::took;
+use crate::model::word::Exit;
+use serde_json::Value;
+
+/// The command.
+pub const COMMAND: Command = Command {
+    words: "task show",
+    args: &["ID"],
+    rest: None,
+    flags: &[],
+    summary: "show a task and what it runs",
+    more: "",
+    body: Some(show),
+};
+
+fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {
+    let id = super::task_id(given.arg(0))?;
+    let answer = context.client().get(&super::path(&id), &format!("show task \"{id}\""))?;
+    if context.json {
+        print_json(&answer)?;
+        return Ok(Exit::Done);
+    }
+    let task = &answer["task"];
+    let mut rows = Table::plain();
+    let mut line = |key: &str, value: String| rows.row([key.to_owned(), printable(&value)]);
+    line("task", cell(&task["taskId"]));
+    line("name", cell(&task["name"]));
+    if let Some(text) = task["description"].as_str() {
+        line("description", text.to_owned());
+    }
+    line("enabled", if task["enabled"] == true { "yes".into() } else { "no".into() });
+    line("revision", cell(&task["revision"]));
+    line("digest", cell(&task["contentDigest"]));
+    line("created", time(&task["createdAtMs"]));
+    line("changed", time(&task["updatedAtMs"]));
+    for (name, value) in task["labels"].as_object().into_iter().flatten() {
+        line("label", format!("{name}={}", cell(value)));
+    }
+    let config = &task["spec"]["config"];
+    if config.is_object() {
+        line("runs", program(&config["command"]));
+        for entry in config["environment"].as_array().into_iter().flatten() {
+            line("env", format!("{}={}", cell(&entry["name"]), cell(&entry["value"])));
+        }
+        line("starts in", config["workingDirectory"].as_str().unwrap_or("/").to_owned());
+        if let Some(timeout) = config["timeoutMs"].as_i64() {
+            line("timeout", took(timeout));
+        }
+        if let Some(grace) = config["terminationGraceMs"].as_i64() {
+            line("grace", took(grace));
+        }
+    }
+    print(&rows.to_string())?;
+    Ok(Exit::Done)
+}
+
+/// The command as one could type it: an argument that a shell would take apart is quoted.
+fn program(command: &Value) -> String {
+    if command["kind"] == "shell" {
+        return format!("{} -c {}", cell(&command["shell"]), quote(&cell(&command["command"])));
+    }
+    let args = command["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let words: Vec<String> = command["file"].as_str().into_iter().chain(args).map(quote).collect();
+    words.join(" ")
+}

@@ -1,0 +1,167 @@
+//! How an Attempt's end becomes known (design D7): an exit only names the Attempt; the receipt is
+//! the proof; no receipt and a process that is proven gone means lost, never a guess.
+
+use super::engine::Engine;
+use super::host::{Host, Inspection, Receipt, ReceiptRead};
+use super::inbox::Message;
+use super::place::{Phase, StopStep};
+use super::token;
+use crate::model::id::AttemptId;
+use crate::model::limits::WAIT_RECHECK_MS;
+use crate::model::record::Completion;
+use crate::model::word::EXITED_WITHOUT_RECEIPT;
+use crate::store::StoreError;
+use crate::store::start::{Complete, Completed, Lose};
+
+/// How often a process without a receipt is looked at again before it is called lost: the shim may
+/// have been seen gone a moment before its receipt is visible.
+const LOOKS_MAX: u32 = 2;
+
+/// Between two such looks (spec/execution section 7: the short grace).
+const LOOK_AGAIN_MS: u64 = 50;
+
+/// How often an adopted process is looked at while nobody tells of its end.
+const ADOPTED_LOOK_MS: u64 = 1_000;
+
+impl<H: Host> Engine<H> {
+    /// The shim of this Attempt was reaped.
+    pub(super) fn exited(&mut self, attempt: AttemptId) {
+        let now = self.host.now();
+        let Some(place) = self.places.get_mut(&attempt) else { return };
+        place.exited = true;
+        match place.phase {
+            Phase::Running | Phase::Unclear { .. } => {
+                self.host.crash_point("finish.seen");
+                self.look(attempt);
+            }
+            Phase::Stopping { .. } => self.stop_step(attempt, StopStep::Look, now),
+            // The launcher or the store answers first; both look at `exited` afterwards.
+            _ => {}
+        }
+    }
+
+    /// Looks at the evidence in its fixed order: the receipt, then the process.
+    pub(super) fn look(&mut self, attempt: AttemptId) {
+        let receipt = self.host.read_receipt(attempt);
+        let Some(place) = self.places.get(&attempt) else { return };
+        match receipt {
+            ReceiptRead::Found(receipt) if receipt.run == place.run && receipt.attempt == attempt => {
+                self.set(attempt, Phase::Completing { receipt: Box::new(receipt) }, None);
+                self.post_completion(attempt);
+            }
+            ReceiptRead::Found(_) | ReceiptRead::Invalid(_) => {
+                let due = Some(self.later(WAIT_RECHECK_MS));
+                self.host.quarantine_receipt(attempt);
+                self.set(attempt, Phase::Unclear { looks: 0 }, due);
+            }
+            ReceiptRead::Unavailable => {
+                let due = Some(self.later(WAIT_RECHECK_MS));
+                self.set(attempt, Phase::Unclear { looks: 0 }, due);
+            }
+            ReceiptRead::Absent => self.without_receipt(attempt),
+        }
+    }
+
+    fn without_receipt(&mut self, attempt: AttemptId) {
+        let Some(place) = self.places.get(&attempt) else { return };
+        let looks = if let Phase::Unclear { looks } = place.phase { looks } else { 0 };
+        let state = match &place.handle {
+            _ if place.exited => Inspection::NotRunning,
+            Some((handle, pid)) => self.host.inspect(handle, *pid),
+            None => Inspection::NotRunning,
+        };
+        match state {
+            Inspection::Running => {
+                let due = Some(self.later(ADOPTED_LOOK_MS));
+                self.set(attempt, Phase::Running, due);
+            }
+            Inspection::NotRunning if looks >= LOOKS_MAX => self.lose_when_swept(attempt, looks),
+            Inspection::NotRunning => {
+                let due = Some(self.later(LOOK_AGAIN_MS));
+                self.set(attempt, Phase::Unclear { looks: looks + 1 }, due);
+            }
+            Inspection::Invalid | Inspection::Unavailable => {
+                let due = Some(self.later(WAIT_RECHECK_MS));
+                self.set(attempt, Phase::Unclear { looks: 0 }, due);
+            }
+        }
+    }
+
+    /// A shim that is gone without a receipt was killed, and may have left its task behind. Only an
+    /// empty sweep makes the Attempt lost (design D6).
+    fn lose_when_swept(&mut self, attempt: AttemptId, looks: u32) {
+        let Some(place) = self.places.get(&attempt) else { return };
+        let swept = place.handle.as_ref().map_or(Some(true), |(handle, _)| self.host.sweep(handle, place.run));
+        match swept {
+            Some(true) if place.halt.is_some() => {
+                self.set(attempt, Phase::Stopped, None);
+                self.post_asked_end(attempt);
+            }
+            Some(true) => {
+                self.set(attempt, Phase::Losing { error_code: EXITED_WITHOUT_RECEIPT }, None);
+                self.post_loss(attempt);
+            }
+            Some(false) => {
+                let due = Some(self.later(LOOK_AGAIN_MS));
+                self.set(attempt, Phase::Unclear { looks }, due);
+            }
+            None => {
+                let due = Some(self.later(WAIT_RECHECK_MS));
+                self.set(attempt, Phase::Unclear { looks }, due);
+            }
+        }
+    }
+
+    /// Posts T6, the first time or again: an Attempt that has ended is not ended twice.
+    pub(super) fn post_completion(&mut self, attempt: AttemptId) {
+        let resolved = self.take_resolved();
+        let Some(place) = self.places.get(&attempt) else { return };
+        let Phase::Completing { receipt } = &place.phase else { return };
+        let operation = Complete { completion: completion(receipt), resolved };
+        let inbox = self.inbox.clone();
+        self.store.post(operation, move |answer| inbox.send(Message::Completed(attempt, answer)));
+    }
+
+    /// T6's answer: after the commit the receipt goes, then its journal row with a later commit.
+    pub(super) fn completed(&mut self, attempt: AttemptId, answer: Result<Completed, StoreError>) {
+        let due = Some(self.later(WAIT_RECHECK_MS));
+        match answer {
+            Ok(Completed::Applied(_) | Completed::AlreadyTerminal) => {
+                self.host.crash_point("finish.committed");
+                if self.host.delete_receipt(attempt) {
+                    self.host.crash_point("finish.deleted");
+                    self.resolved.push(attempt);
+                }
+                self.leave(attempt);
+            }
+            Ok(Completed::Invalid(_)) => {
+                self.host.quarantine_receipt(attempt);
+                self.set(attempt, Phase::Unclear { looks: 0 }, due);
+            }
+            Err(_) => {
+                if let Some(place) = self.places.get_mut(&attempt) {
+                    place.due_ms = due;
+                }
+            }
+        }
+    }
+
+    /// Posts the loss of an Attempt whose process is proven gone.
+    pub(super) fn post_loss(&mut self, attempt: AttemptId) {
+        let Some(place) = self.places.get(&attempt) else { return };
+        let Phase::Losing { error_code } = place.phase else { return };
+        self.post_step(attempt, Lose { run: place.run, attempt, error_code });
+    }
+}
+
+fn completion(receipt: &Receipt) -> Completion {
+    Completion {
+        run: receipt.run,
+        attempt: receipt.attempt,
+        token_digest: token::digest(&receipt.token),
+        sequence: receipt.sequence,
+        started_at_ms: receipt.started_at_ms,
+        finished_at_ms: receipt.finished_at_ms,
+        end: receipt.end.clone(),
+    }
+}

@@ -1,0 +1,65 @@
+//! How other threads reach the engine: short messages and a waker.
+//!
+//! The queue is bounded by construction: an Attempt has at most one message under way, a page of
+//! candidates at most one, and pokes fold into a flag.
+
+use super::host::{Hold, LaunchFailure};
+use crate::model::id::AttemptId;
+use crate::store::StoreError;
+use crate::store::cancel::{CancelRequested, Cancelling};
+use crate::store::start::{Candidate, Completed, Step};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// What the engine is told.
+pub(super) enum Message {
+    /// A page of candidates was read.
+    Candidates(Result<Vec<Candidate>, StoreError>),
+    /// The launcher has answered.
+    Launched(AttemptId, Result<Box<dyn Hold>, LaunchFailure>),
+    /// The store has answered the transaction that the Attempt's phase waits for.
+    Stepped(AttemptId, Result<Step, StoreError>),
+    /// The store has answered a completion.
+    Completed(AttemptId, Result<Completed, StoreError>),
+    /// The Runs that were asked to end were read.
+    Cancelling(Result<Vec<Cancelling>, StoreError>),
+    /// The store has answered an intent of our own.
+    Asked(AttemptId, Result<CancelRequested, StoreError>),
+    /// The store has resolved these journal rows, or not.
+    Resolved(Vec<AttemptId>, bool),
+}
+
+/// The sending side; cheap to clone.
+#[derive(Clone)]
+pub struct Inbox {
+    messages: Sender<Message>,
+    poked: Arc<AtomicBool>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Inbox {
+    /// An inbox and its receiving side. `wake` makes the engine's thread take a turn; it must be
+    /// callable from every thread and must not block.
+    pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> (Self, Receiver<Message>) {
+        let (messages, receiver) = channel();
+        (Self { messages, poked: Arc::new(AtomicBool::new(false)), wake }, receiver)
+    }
+
+    /// Says that there may be something to start or to stop.
+    pub fn poke(&self) {
+        self.poked.store(true, Ordering::Release);
+        (self.wake)();
+    }
+
+    /// Takes the poke, if there was one.
+    pub(super) fn take_poke(&self) -> bool {
+        self.poked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Delivers a message. When the engine is gone there is nobody to tell, which is fine.
+    pub(super) fn send(&self, message: Message) {
+        let _ = self.messages.send(message);
+        (self.wake)();
+    }
+}

@@ -1,0 +1,248 @@
+//! The real host: the process side behind the protocol's trait.
+
+use super::board::WaitReason;
+use super::environment::{Surroundings, isolated};
+use super::host::{
+    EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, Now, Receipt, ReceiptRead,
+    Signalled, Stop,
+};
+use super::logs::{LogRead, LogReadError, LogSlice};
+use crate::model::id::{AttemptId, RunId, Uuid};
+use crate::model::limits::{self, Limits};
+use crate::model::record::End;
+use crate::model::word::LOG_WRITE_FAILED;
+use crate::process::handle::Handle;
+use crate::process::launch::{Held, Launcher};
+use crate::process::log::LogStore;
+use crate::process::orders::Orders;
+use crate::process::reap::Children;
+use crate::process::receipt::ReceiptStore;
+use crate::process::{self, clock, crash, identity, room};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What the host works with.
+pub struct Linux {
+    /// Starts shims.
+    pub launcher: Launcher,
+    /// Whose children they are.
+    pub children: Arc<Children>,
+    /// Where receipts lie.
+    pub receipts: ReceiptStore,
+    /// Where logs lie.
+    pub logs: LogStore,
+    /// The folder the logs lie in, for its space.
+    pub logs_dir: PathBuf,
+    /// The state folder, for its space.
+    pub state_dir: PathBuf,
+    /// What the machine adds to environments.
+    pub around: Surroundings,
+    /// The profile's numbers.
+    pub limits: &'static Limits,
+}
+
+impl Linux {
+    /// The cap of one log: the task's own wish below the profile's, and at most a share of the device.
+    fn log_cap(&self, wanted_bytes: Option<i64>, total_bytes: u64) -> u64 {
+        let profile = self.limits.attempt_log_bytes.min(total_bytes / limits::LOG_SHARE_ATTEMPT);
+        wanted_bytes.and_then(|bytes| u64::try_from(bytes).ok()).map_or(profile, |wanted| wanted.min(profile))
+    }
+}
+
+impl Host for Linux {
+    fn now(&self) -> Now {
+        Now { wall_ms: clock::wall_ms(), boot_ms: clock::boottime_ms().unsigned_abs() }
+    }
+
+    fn random(&self, buffer: &mut [u8]) -> bool {
+        getrandom::fill(buffer).is_ok()
+    }
+
+    fn room(&self) -> Result<(), WaitReason> {
+        if room::pids_free() < limits::PIDS_FREE_MIN {
+            return Err(WaitReason::Pids);
+        }
+        if room::memory_free() < limits::MEMORY_FREE_MIN {
+            return Err(WaitReason::Memory);
+        }
+        let state = room::space(&self.state_dir).map_err(|_| WaitReason::Disk)?;
+        let share = state.total_bytes / limits::STATE_FLOOR_SHARE;
+        let floor = share.clamp(limits::STATE_FLOOR_BYTES, limits::STATE_FLOOR_BYTES_MAX);
+        if state.free_bytes < floor { Err(WaitReason::Disk) } else { Ok(()) }
+    }
+
+    fn allocate_log(&self, run: RunId, attempt: AttemptId, wanted_bytes: Option<i64>) -> Option<LogGrant> {
+        let space = room::space(&self.logs_dir).ok()?;
+        let bytes_max = self.log_cap(wanted_bytes, space.total_bytes);
+        let floor = self.limits.log_floor_bytes.min(space.total_bytes / limits::LOG_SHARE_FLOOR);
+        if space.free_bytes < floor + bytes_max {
+            return None;
+        }
+        let place = self.logs.allocate(run, attempt).ok()?;
+        Some(LogGrant { artifact: place.artifact, folder: place.shard_dir, bytes_max })
+    }
+
+    fn environment(&self, of: &EnvironmentOf<'_>) -> Vec<(String, String)> {
+        isolated(&self.around, of)
+    }
+
+    fn launch(&self, launch: Launch, reply: LaunchReply) {
+        let receipt_dir = match self.receipts.shard_dir(launch.attempt) {
+            Ok(folder) => folder,
+            Err(error) => return reply(Err(LaunchFailure(format!("the receipt's folder could not be made: {error}")))),
+        };
+        let orders = Orders {
+            run: launch.run,
+            attempt: launch.attempt,
+            sequence: 1,
+            token: launch.token,
+            receipt_dir,
+            log_dir: launch.log.folder,
+            log_artifact: launch.log.artifact,
+            log_bytes_max: launch.log.bytes_max,
+            argv: launch.argv,
+            env: launch.environment,
+            cwd: launch.working_directory,
+            grace_ms: launch.grace_ms.unsigned_abs(),
+            drain_grace_ms: limits::DRAIN_GRACE_MS,
+        };
+        let reply = move |outcome: Result<Held, process::launch::LaunchFailure>| {
+            reply(match outcome {
+                Ok(held) => Ok(Box::new(held) as Box<dyn Hold>),
+                Err(failure) => Err(LaunchFailure(failure.to_string())),
+            });
+        };
+        self.launcher.launch(orders, Box::new(reply));
+    }
+
+    fn inspect(&self, handle: &str, pid: i32) -> Inspection {
+        match Handle::parse(handle) {
+            Some(handle) if handle.pid == pid => match identity::inspect(&handle) {
+                identity::Inspection::Running => Inspection::Running,
+                identity::Inspection::NotRunning => Inspection::NotRunning,
+                identity::Inspection::Unavailable => Inspection::Unavailable,
+                identity::Inspection::Invalid => Inspection::Invalid,
+            },
+            _ => Inspection::Invalid,
+        }
+    }
+
+    fn boot(&self) -> Option<Uuid> {
+        identity::boot_id().ok()
+    }
+
+    fn kill_descendants(&self, handle: &str) -> Option<usize> {
+        Handle::parse(handle).and_then(|handle| process::stop::kill_descendants(&handle))
+    }
+
+    fn signal(&self, handle: &str, stop: Stop) -> Signalled {
+        let Some(handle) = Handle::parse(handle) else { return Signalled::Unknown };
+        let signal = match stop {
+            Stop::Term => libc::SIGTERM,
+            Stop::Kill => libc::SIGKILL,
+        };
+        match process::stop::signal_exact(&handle, signal) {
+            process::stop::Signalled::Sent => {
+                if stop == Stop::Term {
+                    let _ = process::stop::signal_exact(&handle, libc::SIGCONT);
+                }
+                Signalled::Sent
+            }
+            process::stop::Signalled::AlreadyExited => Signalled::AlreadyExited,
+            process::stop::Signalled::Unknown => Signalled::Unknown,
+        }
+    }
+
+    fn sweep(&self, handle: &str, run: RunId) -> Option<bool> {
+        let handle = Handle::parse(handle)?;
+        let found = process::sweep::sweep(&handle, &format!("QINGLET_RUN_ID={run}")).ok()?;
+        Some(found == 0)
+    }
+
+    fn reap(&self) -> Vec<AttemptId> {
+        self.children.reap()
+    }
+
+    fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
+        use process::receipt::ReceiptRead as Read;
+        match self.receipts.read(attempt) {
+            Read::Found(receipt) => ReceiptRead::Found(translate(&receipt)),
+            Read::Absent => ReceiptRead::Absent,
+            Read::Invalid(why) => ReceiptRead::Invalid(why),
+            Read::Unavailable(_) => ReceiptRead::Unavailable,
+        }
+    }
+
+    fn delete_receipt(&self, attempt: AttemptId) -> bool {
+        self.receipts.delete(attempt).is_ok()
+    }
+
+    fn quarantine_receipt(&self, attempt: AttemptId) -> bool {
+        self.receipts.quarantine(attempt).is_ok()
+    }
+
+    fn crash_point(&self, name: &'static str) {
+        crash::at(name);
+    }
+}
+
+impl Hold for Held {
+    fn handle(&self) -> String {
+        self.handle.to_string()
+    }
+
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn release(self: Box<Self>) -> bool {
+        (*self).release().is_ok()
+    }
+}
+
+/// A receipt in the protocol's terms. A start that failed after the release is an end with a code
+/// of its own; a log with a hole says so beside whatever the exit was.
+fn translate(receipt: &process::receipt::Receipt) -> Receipt {
+    let start_error = receipt.start_error.as_ref();
+    let error_code = match (start_error, receipt.log_complete) {
+        (Some(_), _) => Some(crate::model::word::EXECUTOR_START_FAILED.to_owned()),
+        (None, false) => Some(LOG_WRITE_FAILED.to_owned()),
+        (None, true) => None,
+    };
+    Receipt {
+        run: receipt.run,
+        attempt: receipt.attempt,
+        sequence: receipt.sequence,
+        token: receipt.token,
+        started_at_ms: receipt.started_at_ms,
+        finished_at_ms: receipt.finished_at_ms,
+        end: End {
+            exit_code: Some(receipt.exit_code),
+            signal: receipt.signal,
+            error_code,
+            error_summary: start_error.map(ToString::to_string),
+            log_complete: Some(receipt.log_complete),
+            leftovers: Some(i64::from(receipt.leftovers)),
+        },
+    }
+}
+
+/// Reads logs for the HTTP side.
+pub struct LogFiles(pub LogStore);
+
+impl LogRead for LogFiles {
+    fn read(&self, artifact: &str, offset: u64, length: u32) -> Result<LogSlice, LogReadError> {
+        let range = self.0.read_range(artifact, offset, length).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => LogReadError::Missing,
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::InvalidData => LogReadError::Unsafe,
+            _ => LogReadError::Io,
+        })?;
+        Ok(LogSlice {
+            bytes: range.bytes,
+            start: range.start,
+            total: range.total,
+            truncated: range.truncated,
+            dropped_bytes: range.dropped_bytes,
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! How the daemon is: for everybody without names, for members of a project with more.
+
+use super::admit::Admitted;
+use super::message::{Answer, Request};
+use super::service::Api;
+use super::wire::unavailable;
+use crate::execution::board::WaitReason;
+use crate::model::{command, limits, word};
+use crate::store::StoreError;
+use crate::store::runs::{CountRuns, RunCounts};
+use serde_json::{Value, json};
+
+/// What this version can do, as stable words.
+const FEATURES: [&str; 8] =
+    ["access", "audit", "run.cancel", "run.log.read", "task.delete", "task.put", "task.start", "task.timeout"];
+
+/// `GET /api/health`, public:
+/// `200 {status: "ok", runs: {queued, active, lost}, waitReason: null | "capacity" | "pids" | "memory" | "disk"}`,
+/// or 503 `status_unavailable` when the store does not answer.
+pub(super) fn health(api: &Api) -> Answer {
+    match counts(api) {
+        Ok(counts) => Answer::json(200, &json!({"status": "ok", "runs": runs(counts), "waitReason": wait_reason(api)})),
+        Err(no) => no,
+    }
+}
+
+/// `GET /api/v3/capabilities`, public: `200 {version, profile, auth: "bearer", features: [word],
+/// specSchemas: [schema], budgets: {name: number}}`.
+pub(super) fn capabilities(api: &Api) -> Answer {
+    let l = api.limits;
+    Answer::json(
+        200,
+        &json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "profile": api.profile.word(),
+            "auth": "bearer",
+            "features": FEATURES,
+            "specSchemas": [command::SCHEMA],
+            "budgets": {
+                "activeAttempts": l.active_attempts,
+                "queuedRuns": l.queued_runs,
+                "inFlightRequests": l.http_workers,
+                "connections": l.connections,
+                "attemptLogBytes": l.attempt_log_bytes,
+                "logRangeBytes": l.log_range_bytes,
+                "logRangeDefaultBytes": l.log_range_default_bytes,
+                "responseBytes": limits::RESPONSE_BYTES_MAX,
+                "mutationBodyBytes": limits::MUTATION_BODY_BYTES_MAX,
+                "taskBodyBytes": limits::TASK_BODY_BYTES_MAX,
+                "specBytes": limits::SPEC_BYTES_MAX,
+                "pageItems": limits::PAGE_MAX,
+            },
+        }),
+    )
+}
+
+/// `GET /api/v3/projects/{project}/status`, `project.read`: `200 {status: {version, profile,
+/// uptimeMs, listen: "address:port" | null, runs: {queued, active, lost}, activeAttempts,
+/// activeAttemptsMax, queuedRunsMax, waitReason, allowedReads}}`. `listen` is the TCP address; null =
+/// the socket in the state folder only. `allowedReads` counts since the start.
+pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<Answer, Answer> {
+    let counts = counts(api)?;
+    Ok(Answer::json(
+        200,
+        &json!({"status": {
+            "version": env!("CARGO_PKG_VERSION"),
+            "profile": api.profile.word(),
+            "uptimeMs": api.since.elapsed().as_millis() as u64,
+            "listen": api.listen.get().map(ToString::to_string),
+            "runs": runs(counts),
+            "activeAttempts": api.board.active(),
+            "activeAttemptsMax": api.limits.active_attempts,
+            "queuedRunsMax": api.limits.queued_runs,
+            "waitReason": wait_reason(api),
+            "allowedReads": api.allowed_reads(),
+        }}),
+    ))
+}
+
+fn counts(api: &Api) -> Result<RunCounts, Answer> {
+    // To the public a broken store says no more than that it is broken.
+    api.store.call(CountRuns).map_err(|e| match e {
+        StoreError::Unavailable(_) => {
+            Answer::refusal(word::STATUS_UNAVAILABLE, "the store does not answer; the daemon's log says why")
+        }
+        other => unavailable(word::STATUS_UNAVAILABLE, other, "the status could not be read"),
+    })
+}
+
+fn runs(counts: RunCounts) -> Value {
+    json!({"queued": counts.queued, "active": counts.active, "lost": counts.lost})
+}
+
+fn wait_reason(api: &Api) -> Option<&'static str> {
+    api.board.wait_reason().map(WaitReason::word)
+}

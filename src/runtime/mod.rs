@@ -1,0 +1,280 @@
+//! The composition root: builds everything, starts the threads, runs the control loop in `main`,
+//! and takes it all down in reverse. Nothing else knows how the parts hang together.
+
+mod init;
+
+pub use init::{Report, init};
+
+use crate::access::pepper::Pepper;
+use crate::access::rejections::Rejections;
+use crate::execution::board::Board;
+use crate::execution::environment::Surroundings;
+use crate::execution::linux::{Linux, LogFiles};
+use crate::execution::{Engine, RecoveryError};
+use crate::http::gate::Bounds;
+use crate::http::routes::ROUTES;
+use crate::http::server::{Server, ServerOptions};
+use crate::http::service::{Api, Parts};
+use crate::model::limits::{self, Profile};
+use crate::model::word::Exit;
+use crate::process::launch::{Launcher, LauncherOptions};
+use crate::process::log::LogStore;
+use crate::process::reap::Children;
+use crate::process::receipt::ReceiptStore;
+use crate::process::signals::{Signal, Signals};
+use crate::process::timer::Timer;
+use crate::process::wake::Wake;
+use crate::process::{clock, launch, poll, room};
+use crate::schedule::host_zone;
+use crate::store::Store;
+use crate::store::audit::RecordRejections;
+use crate::store::open::Options;
+use crate::store::state::StateDir;
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What `serve` is told.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The state folder.
+    pub state: PathBuf,
+    /// Where TCP listens; without it there is none.
+    pub listen: Option<SocketAddr>,
+    /// Whose numbers count.
+    pub profile: Profile,
+    /// Whether there is an HTTP side at all.
+    pub api: bool,
+}
+
+/// Says one line on stderr: level, machine word, sentence.
+fn say(level: &str, word: &str, sentence: impl fmt::Display) {
+    eprintln!("qinglet: {level}: {word}: {sentence}");
+}
+
+/// Serves until a signal ends it. Every refusal is a sentence on stderr and exit code 4.
+pub fn serve(options: &ServeOptions) -> Exit {
+    match run(options) {
+        Ok(()) => Exit::Done,
+        Err(sentence) => {
+            say("error", "serve_refused", sentence);
+            Exit::Unavailable
+        }
+    }
+}
+
+fn run(options: &ServeOptions) -> Result<(), String> {
+    let sentence = |error: &dyn fmt::Display| error.to_string();
+    // A folder that is removed later must not be in anybody's way (report 34), and signals must be
+    // blocked before there is a second thread.
+    let state = StateDir::open(&options.state).map_err(|e| sentence(&e))?;
+    std::env::set_current_dir("/").map_err(|e| format!("cannot change to /: {e}"))?;
+    let signals = Signals::block().map_err(|e| format!("cannot take signals: {e}"))?;
+    let lock = state.lock("serve").map_err(|e| sentence(&e))?;
+    let limits = options.profile.limits();
+    let store_options = Options { limits, clock_ms: clock::wall_ms, vfs: None };
+    let store = Store::start(&state, &lock, store_options).map_err(|e| sentence(&e))?;
+    let outcome = serve_store(options, &state, &store, &signals);
+    // Storage closes last, whatever happened before.
+    store.close();
+    drop(lock);
+    outcome
+}
+
+fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals: &Signals) -> Result<(), String> {
+    let limits = options.profile.limits();
+    let pepper = Pepper::load(&state.pepper_path()).map_err(|e| e.to_string())?;
+    let zone = host_zone::read();
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    // The state is the daemon's user's own, as opening it has checked.
+    let uid = std::fs::metadata(state.path()).map_err(|e| format!("cannot look at the state folder: {e}"))?.uid();
+    let around = Surroundings::find(&passwd, uid, zone.zone);
+    let bell = Arc::new(Wake::new().map_err(|e| format!("cannot make an eventfd: {e}"))?);
+    let wake: Arc<dyn Fn() + Send + Sync> = {
+        let bell = bell.clone();
+        Arc::new(move || bell.ring())
+    };
+    let children = Arc::new(Children::new());
+    let launcher = launch::own_exe()
+        .and_then(|exe| Launcher::start(LauncherOptions::new(exe, children.clone())))
+        .map_err(|e| format!("cannot start the launcher: {e}"))?;
+    let host = Linux {
+        launcher,
+        children,
+        receipts: ReceiptStore::new(state.receipts_dir()),
+        logs: LogStore::new(state.logs_dir()),
+        logs_dir: state.logs_dir(),
+        state_dir: state.path().to_owned(),
+        around,
+        limits,
+    };
+    let board = Arc::new(Board::default());
+    let mut engine = Engine::new(host, store.clone(), limits, board.clone(), wake.clone());
+    let timer = Timer::boottime().map_err(|e| format!("cannot make a timer: {e}"))?;
+    let ears = Ears { signals, bell: &bell, timer };
+
+    recover(&mut engine, &ears)?;
+
+    let rejections = Arc::new(Rejections::new(wake));
+    let server = if options.api {
+        let inbox = engine.inbox();
+        let api = Api::new(Parts {
+            store: store.clone(),
+            pepper,
+            profile: options.profile,
+            limits,
+            board,
+            logs: Arc::new(LogFiles(LogStore::new(state.logs_dir()))),
+            rejections: rejections.clone(),
+            poke: Arc::new(move || inbox.poke()),
+        });
+        let api = Arc::new(api);
+        let folded = rejections.clone();
+        let server = Server::start(ServerOptions {
+            tcp: options.listen,
+            socket_path: state.run_dir().join("api.sock"),
+            upstream_path: state.run_dir().join("upstream.sock"),
+            bounds: Bounds::of(limits),
+            routes: &ROUTES,
+            service: api.clone(),
+            on_rejected: Arc::new(move |reason| {
+                folded.note(if reason == "missing" { "bearer_missing" } else { "bearer_malformed" });
+            }),
+            may_reopen: Arc::new(|| room::pids_free() >= limits::PIDS_FREE_MIN),
+            warn: Arc::new(|sentence| say("warn", "http", sentence)),
+        });
+        let server = server.map_err(|e| format!("cannot serve HTTP: {e}"))?;
+        if let Some(address) = server.tcp_address() {
+            api.listening_on(address);
+        }
+        Some(server)
+    } else {
+        None
+    };
+    announce(options, state, server.as_ref())?;
+
+    control(&mut engine, &ears, store, &rejections);
+
+    // In reverse: nothing new is admitted, what was accepted is answered, half-done starts settle.
+    engine.close();
+    if let Some(server) = &server {
+        server.stop(limits::HTTP_DRAIN_MS);
+        let _ = std::fs::remove_file(state.run_dir().join("address"));
+    }
+    settle(&mut engine, &ears);
+    let counts = rejections.take();
+    if !counts.is_empty() {
+        let _ = store.call(RecordRejections { counts });
+    }
+    say("info", "stopped", format_args!("{} running tasks go on without the daemon", engine.active()));
+    Ok(())
+}
+
+/// What the control loop listens to.
+struct Ears<'a> {
+    signals: &'a Signals,
+    bell: &'a Wake,
+    timer: Timer,
+}
+
+impl Ears<'_> {
+    /// Sleeps until a signal, a ring, or this boot time. `true`: a signal says stop.
+    fn wait(&self, until_ms: Option<i64>) -> bool {
+        // Without an alarm it would sleep too long, so a timer that fails becomes a short sleep.
+        let fallback_ms = self.timer.set(until_ms).is_err().then_some(limits::WAIT_RECHECK_MS);
+        let fds = [self.signals.as_fd(), self.bell.as_fd(), self.timer.as_fd()];
+        let _ = poll::wait(&mut fds.map(poll::readable), fallback_ms);
+        self.bell.clear();
+        let _ = self.timer.take();
+        let mut stop = false;
+        while let Ok(Some(signal)) = self.signals.take() {
+            match signal {
+                Signal::Terminate | Signal::Interrupt => stop = true,
+                Signal::Hangup => say("info", "reload", "there is no configuration to read again"),
+                // The turn that follows reaps.
+                Signal::Child => {}
+            }
+        }
+        stop
+    }
+}
+
+/// Settles what an earlier daemon left, before anything new may come in.
+fn recover(engine: &mut Engine<Linux>, ears: &Ears<'_>) -> Result<(), String> {
+    let taken_up = engine.recover().map_err(|error: RecoveryError| error.to_string())?;
+    let until_ms = clock::boottime_ms() + limits::RECOVERY_MS_MAX as i64;
+    loop {
+        let next_ms = engine.turn();
+        if !engine.recovering() || clock::boottime_ms() >= until_ms {
+            break;
+        }
+        ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
+    }
+    if taken_up > 0 {
+        let still = engine.active();
+        say(
+            "info",
+            "recovered",
+            format_args!(
+                "{taken_up} runs were under way; {} are settled, {still} go on",
+                taken_up - still.min(taken_up)
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// The control loop: one poll, one turn, until a signal says stop.
+fn control(engine: &mut Engine<Linux>, ears: &Ears<'_>, store: &Store, rejections: &Arc<Rejections>) {
+    loop {
+        let engine_due = engine.turn().map(|ms| clock::boottime_ms() + ms as i64);
+        if let Some(counts) = rejections.due(clock::boottime_ms()) {
+            let (kept, again) = (rejections.clone(), counts.clone());
+            store.post(RecordRejections { counts }, move |answer| {
+                if answer.is_err() {
+                    kept.give_back(&again);
+                }
+            });
+        }
+        if ears.wait([engine_due, rejections.due_at_ms()].into_iter().flatten().min()) {
+            return;
+        }
+    }
+}
+
+/// Lets starts that are half done come to their hold or their end, within a bound.
+fn settle(engine: &mut Engine<Linux>, ears: &Ears<'_>) {
+    let until_ms = clock::boottime_ms() + limits::LAUNCH_MS_MAX as i64;
+    loop {
+        let next_ms = engine.turn();
+        if engine.settled() || clock::boottime_ms() >= until_ms {
+            break;
+        }
+        ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
+    }
+    engine.resolve_now();
+}
+
+/// Says where it serves, and writes the real address for scripts that asked for port 0.
+fn announce(options: &ServeOptions, state: &StateDir, server: Option<&Server>) -> Result<(), String> {
+    let profile = options.profile.word();
+    let Some(server) = server else {
+        say("info", "serving", format_args!("profile {profile}, no API"));
+        return Ok(());
+    };
+    let path = state.run_dir().join("address");
+    let Some(address) = server.tcp_address() else {
+        let _ = std::fs::remove_file(&path);
+        say("info", "serving", format_args!("profile {profile}, local socket only"));
+        return Ok(());
+    };
+    let temporary = state.run_dir().join("address.new");
+    std::fs::write(&temporary, format!("{address}\n"))
+        .and_then(|()| std::fs::rename(&temporary, &path))
+        .map_err(|e| format!("cannot write the address file in the runtime folder: {e}"))?;
+    say("info", "serving", format_args!("profile {profile}, http://{address}"));
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! T1: admitting a Run of a task, in the fixed order of seed 376 section 2.
+
+use super::audit;
+use super::definition;
+use super::event::{self, Fact, Place};
+use super::fail::Fail;
+use super::fence;
+use super::start::{AdmitStart, Admitted, Started};
+use super::thread::Operation;
+use super::tx::Tx;
+use crate::model::digest::Digest;
+use crate::model::event::{Actor, EventType};
+use crate::model::id::{AttemptId, RunId};
+use crate::model::json;
+use crate::model::life::{AttemptState, RunMove, RunState};
+use crate::model::name::Name;
+use crate::model::policy::Permission;
+use crate::model::task::TaskRef;
+use crate::model::word::FenceReason;
+use rusqlite::{OptionalExtension as _, params};
+
+const OPERATION: &str = "task.start";
+const RUN_DAMAGED: Fail = Fail::Word("run_record_damaged");
+
+impl Operation for AdmitStart {
+    type Out = Started;
+
+    fn perform(self, tx: &mut Tx<'_>) -> Result<Started, Fail> {
+        // 1 and 2: project, role and credential are still what the decision was based on.
+        if fence::held(tx, &self.authority, Permission::RunStart)?.is_none() {
+            return Ok(Started::Refused(audit::fenced(tx, &self.authority, OPERATION, self.task.as_str())?));
+        }
+        // 3: before the task is looked at, so that a replay is answered whatever became of the task.
+        let key = format!("ql3:task-start:v1:{}", self.mutation);
+        if let Some(run) = find_key(tx, &self.authority.project, &key)? {
+            return self.replay(tx, run);
+        }
+        // 4: the definition that the caller has seen is the current one and switched on.
+        let task = match definition::current(tx, &self.authority.project, &self.task) {
+            Ok(Some(task)) => task,
+            Ok(None) => return Ok(Started::TaskNotFound),
+            Err(Fail::Word(word)) => return Ok(Started::Unavailable(word)),
+            Err(fail) => return Err(fail),
+        };
+        if task.head.task_ref != self.expected {
+            return Ok(Started::Refused(FenceReason::DefinitionChanged));
+        }
+        if !task.head.enabled {
+            return Ok(Started::Refused(FenceReason::TaskDisabled));
+        }
+        // 5: and what it compiled to is there and whole. An enabled command always has one, so a
+        // missing one is a damaged store and not a task that cannot be executed.
+        let execution = match definition::executable(tx, &self.authority.project, &self.task, self.expected)? {
+            Ok(executable) => executable.digest,
+            Err(why) => return Ok(Started::Unavailable(why.word())),
+        };
+        if is_full(tx)? {
+            return Ok(Started::Unavailable("queue_full"));
+        }
+        // 6
+        self.insert(tx, &key, execution).map(Started::Accepted)
+    }
+}
+
+impl AdmitStart {
+    fn insert(&self, tx: &mut Tx<'_>, key: &str, execution: Digest) -> Result<Admitted, Fail> {
+        let now_ms = tx.now_ms();
+        let (run, attempt) = (RunId(tx.id(now_ms)?), AttemptId(tx.id(now_ms)?));
+        let state = RunState::Created.after(RunMove::Queue).ok_or(RUN_DAMAGED)?;
+        let sql = "INSERT INTO runs (id, project, task, task_revision, task_digest, status, version, event_sequence,
+                priority, origin, trigger_type, idempotency_key, created_at_ms, queued_at_ms)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, 2, 2, 0, 'manual', 'task_start', ?7, ?8, ?8)";
+        tx.conn.prepare_cached(sql)?.execute(params![
+            run,
+            self.authority.project,
+            self.task,
+            self.expected.revision,
+            self.expected.digest,
+            state,
+            key,
+            now_ms,
+        ])?;
+        let sql = "INSERT INTO attempts (run, number, id, status, callback_sequence, created_at_ms)
+            VALUES (?1, 1, ?2, ?3, 0, ?4)";
+        tx.conn.prepare_cached(sql)?.execute(params![run, attempt, AttemptState::Claimed, now_ms])?;
+        let actor = Actor::Subject(self.authority.subject.clone());
+        let place = |sequence| Place { run, sequence, attempt_number: None, actor: &actor, at_ms: now_ms };
+        let facts = [
+            Fact::Definition(self.expected.digest),
+            Fact::Execution(execution),
+            Fact::Mutation(self.mutation),
+            Fact::Fence(self.authority.fence),
+        ];
+        event::append(tx, &place(1), EventType::Run(RunState::Created), &facts)?;
+        event::append(tx, &place(2), EventType::Run(state), &[])?;
+        audit::allowed(tx, &self.authority, OPERATION, self.task.as_str())?;
+        Ok(Admitted { run, attempt, task: self.task.clone(), task_ref: self.expected, queued_at_ms: now_ms })
+    }
+
+    /// Compares with what is stored and answers from it, never from this request. The stored policy
+    /// fence is history: a role that was given again may repeat its request.
+    fn replay(&self, tx: &Tx<'_>, run: RunId) -> Result<Started, Fail> {
+        let sql = "SELECT r.task, r.task_revision, r.task_digest, r.queued_at_ms, a.id
+            FROM runs r JOIN attempts a ON a.run = r.id AND a.number = 1 WHERE r.id = ?1";
+        let mut query = tx.conn.prepare_cached(sql)?;
+        let found = query.query_row([run], |row| {
+            let task_ref = TaskRef { revision: row.get(1)?, digest: row.get(2)? };
+            Ok(Admitted { run, attempt: row.get(4)?, task: row.get(0)?, task_ref, queued_at_ms: row.get(3)? })
+        });
+        let stored = found.optional()?.ok_or(RUN_DAMAGED)?;
+        let sql = "SELECT type, actor_type, actor_id, payload FROM run_events
+            WHERE run = ?1 AND sequence <= 2 ORDER BY sequence";
+        let mut query = tx.conn.prepare_cached(sql)?;
+        let events = query.query_map([run], |row| {
+            let actor = (row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?);
+            Ok((row.get::<_, String>(0)?, actor, row.get::<_, Option<String>>(3)?))
+        })?;
+        let events = events.collect::<Result<Vec<_>, _>>()?;
+        let [created, queued] = events.as_slice() else { return Err(RUN_DAMAGED) };
+        if (created.0.as_str(), queued.0.as_str()) != ("run.created", "run.queued") {
+            return Err(RUN_DAMAGED);
+        }
+        let payload = created.2.as_ref().and_then(|text| json::parse(text.as_bytes()).ok()).ok_or(RUN_DAMAGED)?;
+        let by = &self.authority.subject;
+        let same_actor = |event: &(String, (String, Option<String>), Option<String>)| {
+            event.1.0 == by.kind.word() && event.1.1.as_deref() == Some(&*by.id)
+        };
+        let same = stored.task == self.task
+            && stored.task_ref == self.expected
+            && same_actor(created)
+            && same_actor(queued)
+            && payload["mutationId"] == self.mutation.to_string()
+            && payload["definitionDigest"] == self.expected.digest.to_string();
+        Ok(if same { Started::Existing(stored) } else { Started::Refused(FenceReason::MutationConflict) })
+    }
+}
+
+fn find_key(tx: &Tx<'_>, project: &Name, key: &str) -> Result<Option<RunId>, Fail> {
+    let sql = "SELECT id FROM runs WHERE project = ?1 AND idempotency_key = ?2";
+    Ok(tx.conn.prepare_cached(sql)?.query_row(params![project, key], |row| row.get(0)).optional()?)
+}
+
+/// Whether no more Runs may wait. Counted in the index of what is open, so the history costs nothing.
+fn is_full(tx: &Tx<'_>) -> Result<bool, Fail> {
+    let sql = "SELECT count(*) FROM runs INDEXED BY runs_open WHERE finished_at_ms IS NULL AND status = 'queued'";
+    let queued: i64 = tx.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(queued >= tx.limits.queued_runs as i64)
+}

@@ -1,0 +1,28 @@
+//! What an operation works with: the connection inside its transaction, the clock, fresh ids.
+
+use super::fail::Fail;
+use crate::model::id::{IdSource, Uuid};
+use crate::model::limits::{Limits, TIME_MS_MAX};
+use rusqlite::Connection;
+
+/// One operation's view of the transaction. It cannot end it; that is the thread's business.
+pub struct Tx<'a> {
+    pub(super) conn: &'a Connection,
+    pub(super) limits: &'static Limits,
+    pub(super) clock_ms: fn() -> i64,
+    pub(super) ids: &'a mut IdSource,
+}
+
+impl Tx<'_> {
+    /// The wall clock now, in epoch milliseconds, within what a record may hold.
+    pub(super) fn now_ms(&self) -> i64 {
+        (self.clock_ms)().clamp(0, TIME_MS_MAX)
+    }
+
+    /// A fresh UUIDv7, greater than every one made before.
+    pub(super) fn id(&mut self, now_ms: i64) -> Result<Uuid, Fail> {
+        let mut random = [0; 10];
+        getrandom::fill(&mut random).map_err(|_| Fail::Word("random_unavailable"))?;
+        Ok(self.ids.next(now_ms, random))
+    }
+}

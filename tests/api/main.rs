@@ -1,0 +1,13 @@
+//! The API over a real store, called directly: no socket, no gate, no process.
+
+// A test's own helpers fail by panicking too.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod access;
+mod auth;
+mod bootstrap;
+mod roles;
+mod runs;
+mod starts;
+mod tasks;
+mod world;

@@ -14,7 +14,8 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,6 +31,9 @@ pub struct Bench {
     state: PathBuf,
     env: Vec<(String, String)>,
     daemon: Option<Child>,
+    binary: PathBuf,
+    /// Whose processes they are, when not the test's own user's.
+    user: Option<u32>,
     /// Shims of daemons that were killed; their tasks go on.
     orphans: Vec<Process>,
 }
@@ -54,7 +58,15 @@ impl Bench {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("qinglet-test-{}-{count}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&root).unwrap();
-        Self { state: root.join("state"), root, env: Vec::new(), daemon: None, orphans: Vec::new() }
+        Self {
+            state: root.join("state"),
+            root,
+            env: Vec::new(),
+            daemon: None,
+            binary: env!("CARGO_BIN_EXE_qinglet").into(),
+            user: None,
+            orphans: Vec::new(),
+        }
     }
 
     /// An empty bench with its state somewhere else, for instance below a very long path.
@@ -101,6 +113,17 @@ impl Bench {
         self
     }
 
+    /// Lets everything started from now on be this user's, and the bench's folder with it. Only root
+    /// can do so.
+    pub fn run_as(&mut self, uid: u32) -> &mut Self {
+        // Where the project was built may be nobody else's business.
+        fs::copy(&self.binary, self.root.join("qinglet")).unwrap();
+        self.binary = self.root.join("qinglet");
+        chown(&self.root, Some(uid), Some(uid)).unwrap();
+        self.user = Some(uid);
+        self
+    }
+
     /// Unsets it.
     pub fn no_env(&mut self, name: &str) -> &mut Self {
         self.env.retain(|(known, _)| known != name);
@@ -109,9 +132,12 @@ impl Bench {
 
     /// The command line, ready to be started.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_qinglet"));
+        let mut command = Command::new(&self.binary);
         command.arg("--state").arg(self.state()).args(args).stdin(Stdio::null());
         command.env_remove("QINGLET_TOKEN_FILE").envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(uid) = self.user {
+            command.uid(uid).gid(uid);
+        }
         command
     }
 

@@ -317,22 +317,6 @@ fn a_daemon_does_not_start_on_a_full_file_system() {
     works(&mut bench);
 }
 
-#[cfg(debug_assertions)]
-#[test]
-fn an_init_that_is_killed_at_any_step_is_finished_by_the_next() {
-    use qinglet::process::crash::{POINTS, Side};
-    for point in POINTS.iter().filter(|point| point.side == Side::Init) {
-        let mut bench = Bench::new();
-        bench.env("QINGLET_CRASH_AT", point.name);
-        assert_eq!(bench.cli(&["init"]).code, -libc::SIGKILL, "{}", point.name);
-        bench.no_env("QINGLET_CRASH_AT").init();
-        works(&mut bench);
-        let files = fs::read_dir(bench.state()).unwrap().map(|entry| entry.unwrap().file_name());
-        let left: Vec<_> = files.filter(|name| name.to_string_lossy().contains("new")).collect();
-        assert!(left.is_empty(), "{}: {left:?} is left over", point.name);
-    }
-}
-
 /// The program in a folder of the test's own, with no state named but what the arguments say.
 fn there(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qinglet"));

@@ -242,7 +242,7 @@ fn narrow(address: SocketAddr) -> TcpStream {
 #[test]
 fn clients_that_leave_free_what_they_had() {
     let _alone = alone();
-    let setup = start(bounds());
+    let setup = start(Bounds { wait: Duration::from_secs(60), ..bounds() });
     setup.fake.hold();
     let mut held = Vec::new();
     for _ in 0..8 {
@@ -293,6 +293,29 @@ fn an_idle_gate_does_not_wake() {
     let before = setup.server.gauges().turns;
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(setup.server.gauges().turns, before);
+}
+
+#[test]
+fn a_full_gate_lets_others_wait_outside_and_does_not_spin() {
+    let _alone = alone();
+    let setup = start(Bounds { connections: 6, wait: Duration::from_secs(60), ..bounds() });
+    setup.fake.hold();
+    let ask = || {
+        let mut stream = setup.tcp();
+        stream.write_all(get("/api/v3/projects/default/hold").as_bytes()).unwrap();
+        stream
+    };
+    let mut clients: Vec<_> = (0..6).map(|_| ask()).collect();
+    until("all places are taken", || setup.server.gauges().waiting == 2);
+    clients.push(ask());
+    std::thread::sleep(Duration::from_millis(50));
+    let before = setup.server.gauges();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(setup.server.gauges(), before);
+    setup.fake.free();
+    for client in clients {
+        assert_eq!(status(&read(client)), 200);
+    }
 }
 
 #[test]

@@ -179,6 +179,45 @@ fn answers_401_without_reading_the_body() {
 }
 
 #[test]
+fn an_early_answer_is_not_lost_to_a_client_that_is_still_sending() {
+    let _alone = alone();
+    let setup = start(bounds());
+    let runs = format!("{TASKS}/a/runs");
+    for (request, want) in [
+        (send("POST", &runs, &"x".repeat(200_000)), 413),
+        (send("PUT", &runs, &"x".repeat(200_000)), 405),
+        (format!("GET /api/health HTTP/1.1\r\nA: {}", "a".repeat(200_000)), 431),
+    ] {
+        let mut stream = setup.tcp();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an end and not a reset");
+        assert_eq!(status(&answer), want);
+    }
+}
+
+#[test]
+fn waiting_requests_are_served_in_the_order_they_came() {
+    let _alone = alone();
+    let setup = start(Bounds { workers: 1, wait: Duration::from_secs(20), ..bounds() });
+    setup.fake.hold();
+    let mut clients = Vec::new();
+    for (number, target) in ["hold", "tasks/a", "tasks/b", "tasks/c", "tasks/d"].iter().enumerate() {
+        let method = if number == 0 { "GET" } else { "PUT" };
+        let mut stream = setup.tcp();
+        let request = send(method, &format!("/api/v3/projects/default/{target}"), "");
+        stream.write_all(request.as_bytes()).unwrap();
+        clients.push(stream);
+        until("it waits", || setup.server.gauges().in_flight == 1 && setup.server.gauges().waiting == number);
+    }
+    setup.fake.free();
+    for client in clients {
+        assert_eq!(status(&read(client)), 200);
+    }
+    assert_eq!(*setup.fake.order.lock().unwrap(), ["default", "a", "b", "c", "d"]);
+}
+
+#[test]
 fn a_second_request_on_the_connection_is_not_served() {
     let _alone = alone();
     let setup = start(bounds());

@@ -4,8 +4,7 @@ use super::args::Given;
 use super::command::{Command, Flag};
 use super::context::{Context, note, print, print_json};
 use super::failure::Failure;
-use super::{mutation, outcome, run};
-use crate::model::id::RunId;
+use super::{mutation, outcome, run, show};
 use crate::model::word::Exit;
 use serde_json::json;
 
@@ -22,10 +21,7 @@ pub const COMMAND: Command = Command {
 };
 
 fn stop(context: &Context, given: &Given) -> Result<Exit, Failure> {
-    let text = given.arg(0);
-    let id = RunId::parse(text).ok_or_else(|| {
-        Failure::usage(format!("{} is not a run's id; `qinglet runs` lists them", text.escape_debug()))
-    })?;
+    let id = show::run_id(given.arg(0))?;
     let client = context.client();
     let body = json!({"schema": "qinglong/run-cancellation@v1", "mutationId": mutation::fresh()?.to_string()});
     let reply = client.send_patiently("POST", &format!("/runs/{id}/cancellation"), Some(&body))?;

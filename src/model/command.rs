@@ -198,6 +198,15 @@ fn text<'a>(field: &str, value: Option<&'a Value>) -> Result<&'a str, SpecError>
     }
 }
 
+/// One argument, or a shell's text.
+fn word<'a>(field: &str, value: Option<&'a Value>) -> Result<&'a str, SpecError> {
+    let word = text(field, value)?;
+    if word.len() > limits::ARG_BYTES_MAX {
+        return invalid(field, format!("has {} bytes; {} is the most", word.len(), limits::ARG_BYTES_MAX));
+    }
+    Ok(word)
+}
+
 fn path(field: &str, value: Option<&Value>) -> Result<String, SpecError> {
     let path = text(field, value)?;
     if !path.starts_with('/') || path.len() >= limits::PATH_BYTES_MAX {
@@ -239,7 +248,7 @@ fn program(value: Option<&Value>) -> Result<Program, SpecError> {
                 );
             }
             let args = list.iter().enumerate();
-            let args = args.map(|(i, arg)| text(&format!("command.args[{i}]"), Some(arg)).map(str::to_owned));
+            let args = args.map(|(i, arg)| word(&format!("command.args[{i}]"), Some(arg)).map(str::to_owned));
             Program::Argv { file, args: args.collect::<Result<_, _>>()? }
         }
         Some("shell") => {
@@ -249,7 +258,7 @@ fn program(value: Option<&Value>) -> Result<Program, SpecError> {
                 Some(Some("/bin/bash")) => "/bin/bash",
                 Some(_) => return invalid("command.shell", "must be /bin/sh or /bin/bash"),
             };
-            let command = text("command.command", object.get("command"))?;
+            let command = word("command.command", object.get("command"))?;
             if command.is_empty() {
                 return invalid("command.command", "must not be empty");
             }

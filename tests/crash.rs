@@ -1,0 +1,276 @@
+//! Every numbered step of a start and of an `init`, cut off with signal 9: user code has run either
+//! never or with the store saying so, the next start settles what was left, and nothing is started
+//! twice. What comes of each cut stands in ARCHITECTURE.md; the tables there are the ones tested.
+
+// The crash points are in debug builds only.
+#![cfg(debug_assertions)]
+// In the helpers below a panic is how a test fails.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use qinglet::process::crash::{POINTS, Side};
+use rusqlite::Connection;
+use std::fs;
+use std::path::Path;
+use support::{Bench, until};
+
+/// What comes of one cut.
+#[derive(Debug, PartialEq, Eq)]
+struct Cut<'a> {
+    /// The crash point.
+    point: &'a str,
+    /// Who dies there.
+    who: &'a str,
+    /// Run and Attempt in the store at that moment.
+    says: &'a str,
+    /// Whether user code can have run.
+    ran: &'a str,
+    /// The Run's state after the next start.
+    after: &'a str,
+}
+
+const fn cut(
+    point: &'static str,
+    who: &'static str,
+    says: &'static str,
+    ran: &'static str,
+    after: &'static str,
+) -> Cut<'static> {
+    Cut { point, who, says, ran, after }
+}
+
+const STARTS: &[Cut<'static>] = &[
+    cut("start.materialised", "daemon", "queued/claimed", "no", "succeeded"),
+    cut("start.intent", "daemon", "dispatching/starting", "no", "lost"),
+    cut("launch.forked", "daemon", "dispatching/starting", "no", "lost"),
+    cut("launch.ordered", "daemon", "dispatching/starting", "no", "lost"),
+    cut("shim.read", "shim", "dispatching/starting", "no", "failed"),
+    cut("shim.prepared", "shim", "dispatching/starting", "no", "failed"),
+    cut("start.held", "daemon", "dispatching/starting", "no", "lost"),
+    cut("start.owned", "daemon", "running/running", "no", "lost"),
+    cut("start.released", "daemon", "running/running", "yes", "succeeded"),
+    cut("shim.released", "shim", "running/running", "no", "lost"),
+    cut("shim.execed", "shim", "running/running", "yes", "lost"),
+    cut("shim.exited", "shim", "running/running", "yes", "lost"),
+    cut("shim.published", "shim", "running/running", "yes", "succeeded"),
+    cut("finish.seen", "daemon", "running/running", "yes", "succeeded"),
+    cut("finish.committed", "daemon", "ended", "yes", "succeeded"),
+    cut("finish.deleted", "daemon", "ended", "yes", "succeeded"),
+];
+
+/// Crash points of `init`, and what the next one says it did about the owner.
+const INITS: &[(&str, &str)] = &[
+    ("bootstrap.pepper", "made"),
+    ("bootstrap.token", "made"),
+    ("bootstrap.commit", "finished"),
+    ("bootstrap.publish", "existing"),
+];
+
+/// The cells of ARCHITECTURE.md's table rows that have this many.
+fn rows(cells: usize) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/ARCHITECTURE.md")).unwrap();
+    let cells_of = |line: &str| -> Option<Vec<String>> {
+        let inner = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        Some(inner.split(" | ").map(|cell| cell.trim_matches('`').to_owned()).collect())
+    };
+    let is_point = |row: &Vec<String>| row.len() == cells && row[0].parse::<u32>().is_ok();
+    text.lines().filter_map(cells_of).filter(is_point).collect()
+}
+
+#[test]
+fn the_document_the_code_and_this_test_have_the_same_points() {
+    let written = rows(7);
+    let number = |at: usize| (at + 1).to_string();
+    assert!(written.iter().enumerate().all(|(at, row)| row[0] == number(at)), "numbered in order: {written:?}");
+    let starts: Vec<Cut<'_>> = written
+        .iter()
+        .map(|row| Cut { point: &row[1], who: &row[2], says: &row[4], ran: &row[5], after: &row[6] })
+        .collect();
+    assert_eq!(starts, STARTS);
+    let written = rows(4);
+    let inits: Vec<(&str, &str)> = written.iter().map(|row| (row[1].as_str(), row[3].as_str())).collect();
+    assert_eq!(inits, INITS);
+
+    let who = |point: &&'static str| match POINTS.iter().find(|known| known.name == *point).map(|known| known.side) {
+        Some(Side::Daemon) => "daemon",
+        Some(Side::Shim) => "shim",
+        Some(Side::Init) | None => "",
+    };
+    assert!(STARTS.iter().all(|cut| who(&cut.point) == cut.who));
+    let mut known: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
+    let mut tested: Vec<&str> = STARTS.iter().map(|cut| cut.point).chain(INITS.iter().map(|init| init.0)).collect();
+    known.sort_unstable();
+    tested.sort_unstable();
+    assert_eq!(tested, known);
+}
+
+/// The one Run in the store as a daemon that is dead has left it.
+struct Stored {
+    says: String,
+    events: Vec<String>,
+    has_digest: bool,
+    has_handle: bool,
+}
+
+impl Stored {
+    fn of(database: &Connection) -> Self {
+        let sql = "SELECT r.status || '/' || a.status, a.token_digest IS NOT NULL, a.handle IS NOT NULL
+            FROM runs r JOIN attempts a ON a.run = r.id";
+        let one = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let (says, has_digest, has_handle) = database.query_one(sql, [], one).unwrap();
+        let mut query = database.prepare("SELECT type FROM run_events ORDER BY sequence").unwrap();
+        let events = query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        Self { says, events, has_digest, has_handle }
+    }
+
+    fn said_running(&self) -> bool {
+        self.events.iter().any(|event| event == "run.running")
+    }
+}
+
+fn is_sound(database: &Connection) -> bool {
+    database.query_one("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap() == "ok"
+}
+
+/// Processes that work in this bench or name it, but for these.
+fn left(bench: &Bench, except: &[u32]) -> Vec<String> {
+    let root = bench.root().to_str().unwrap().to_owned();
+    let is_ours = |link: &Path| fs::read_link(link).is_ok_and(|to| to.starts_with(&root));
+    let works_here = |process: &Path| {
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        line.windows(root.len()).any(|part| part == root.as_bytes())
+            || is_ours(&process.join("cwd"))
+            || open.any(|fd| is_ours(&fd.path()))
+    };
+    let is_other = |pid: &u32| *pid != std::process::id() && !except.contains(pid);
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(is_other);
+    pids.map(|pid| format!("/proc/{pid}"))
+        .filter(|process| works_here(Path::new(process)))
+        .map(|process| format!("{process} {}", fs::read_to_string(format!("{process}/comm")).unwrap_or_default()))
+        .collect()
+}
+
+fn wait_until_nobody_is_left(bench: &Bench, except: &[u32]) {
+    until("every process to end", || left(bench, except).is_empty().then_some(()));
+}
+
+/// Everything that lies below a folder and is no folder.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path.display().to_string()] }).collect()
+}
+
+/// How often user code ran.
+fn marks(bench: &Bench) -> usize {
+    fs::read_to_string(bench.root().join("marks")).unwrap_or_default().lines().count()
+}
+
+/// A bench whose daemon dies, or lets its shims die, at this point; with a task that leaves a mark.
+fn told_to_die_at(point: &str) -> Bench {
+    let mut bench = Bench::ready();
+    bench.env("QINGLET_CRASH_AT", point).serve(&[]);
+    bench.shell("mark", &format!("echo ran >> {}/marks", bench.root().display()));
+    bench
+}
+
+fn check(cut: &Cut<'_>) {
+    let mut bench = told_to_die_at(cut.point);
+    // The client outlasts the daemon, and asks for the same start again if it got no answer.
+    let mut client = bench.spawn(&["run", "mark", "--wait"], &bench.root().join("client"));
+    let code = |after: &str| i32::from(after != "succeeded");
+    if cut.who == "daemon" {
+        assert_eq!(bench.ended(), -9, "the daemon died by itself");
+    } else {
+        assert_eq!(until("the run's end", || client.try_wait().unwrap()).code(), Some(code(cut.after)));
+        bench.kill();
+    }
+    wait_until_nobody_is_left(&bench, &[client.id()]);
+
+    let (ran, stored) = (marks(&bench), Stored::of(&bench.db()));
+    assert!(ran <= usize::from(cut.ran == "yes"), "it ran {ran} times");
+    assert!(ran == 0 || stored.said_running(), "user code ran and the store did not say so: {:?}", stored.events);
+    match (cut.who, cut.says) {
+        ("daemon", "ended") => assert_eq!(stored.says, "succeeded/succeeded"),
+        ("daemon", says) => assert_eq!(stored.says, says),
+        (_, says) => assert_eq!(stored.said_running(), says == "running/running"),
+    }
+
+    bench.no_env("QINGLET_CRASH_AT").serve(&[]);
+    assert_eq!(until("the run's end", || client.try_wait().unwrap()).code(), Some(code(cut.after)));
+    let runs = bench.json_lines(&["runs"]);
+    assert_eq!((runs.len(), &runs[0]["status"]), (1, &cut.after.into()));
+    let now = marks(&bench);
+    assert!(now == ran || cut.says == "queued/claimed" && now == 1, "it ran {ran} times, then {now}");
+    assert!(cut.after != "succeeded" || now == 1, "it succeeded and ran {now} times");
+    assert_eq!(bench.run_wait("mark").1, 0, "a new run works");
+    assert_eq!(marks(&bench), now + 1);
+    assert_eq!(bench.stop(), 0);
+    wait_until_nobody_is_left(&bench, &[]);
+    assert!(is_sound(&bench.db()));
+    assert_eq!(files(&bench.state().join("receipts")), Vec::<String>::new());
+}
+
+#[test]
+fn s70_7_cut_at_any_step_a_start_ran_at_most_once_with_the_store_saying_so_and_comes_to_its_end() {
+    let mut wrong = Vec::new();
+    // A few at a time, because most of a cut is waiting.
+    for some in STARTS.chunks(4) {
+        std::thread::scope(|scope| {
+            let named =
+                |cut| std::thread::Builder::new().name(cut_name(cut)).spawn_scoped(scope, || check(cut)).unwrap();
+            let threads: Vec<_> = some.iter().map(|cut| (cut.point, named(cut))).collect();
+            wrong.extend(threads.into_iter().filter_map(|(point, thread)| thread.join().err().map(|_| point)));
+        });
+    }
+    assert!(wrong.is_empty(), "wrong at {wrong:?}; see above");
+}
+
+fn cut_name(cut: &Cut<'_>) -> String {
+    format!("cut at {}", cut.point)
+}
+
+#[test]
+fn s70_1_at_the_fork_the_store_says_dispatching_starting_with_the_digest_and_two_events() {
+    let mut bench = told_to_die_at("launch.forked");
+    let mut client = bench.spawn(&["run", "mark"], &bench.root().join("client"));
+    assert_eq!(bench.ended(), -9);
+    let stored = Stored::of(&bench.db());
+    assert_eq!(stored.says, "dispatching/starting");
+    assert!(stored.has_digest && !stored.has_handle);
+    assert!(stored.events.ends_with(&["run.dispatching".into(), "attempt.starting".into()]), "{:?}", stored.events);
+    client.kill().unwrap();
+    client.wait().unwrap();
+}
+
+#[test]
+fn cut_at_any_step_an_init_is_finished_by_the_next_and_its_token_works() {
+    for (point, owner) in INITS {
+        let mut bench = Bench::new();
+        assert_eq!(bench.env("QINGLET_CRASH_AT", point).cli(&["init"]).code, -9, "{point}");
+        assert_eq!(bench.no_env("QINGLET_CRASH_AT").json(&["init"])["owner"], *owner, "{point}");
+        bench.serve(&[]).shell("works", "true");
+        assert_eq!(bench.run_wait("works").1, 0, "{point}");
+        assert_eq!(bench.stop(), 0);
+        assert!(is_sound(&bench.db()), "{point}");
+    }
+}
+
+#[test]
+fn a_run_outlives_its_daemon_and_the_next_one_learns_how_it_ended() {
+    let mut bench = Bench::serving();
+    let gate = bench.root().join("gate");
+    bench.shell("long", &format!("until [ -e {} ]; do sleep 0.05; done; exit 7", gate.display()));
+    let run = bench.start("long");
+    bench.run_in(&run, "running");
+    bench.kill();
+    bench.serve(&[]);
+    assert_eq!(bench.run(&run)["status"], "running");
+    bench.kill();
+    fs::write(&gate, "").unwrap();
+    wait_until_nobody_is_left(&bench, &[]);
+    bench.serve(&[]);
+    assert_eq!(bench.run_in(&run, "failed")["latestAttempt"]["exitCode"], 7);
+}

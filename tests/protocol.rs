@@ -4,7 +4,7 @@
 mod world;
 
 use qinglet::execution::host::{Inspection, Signalled, Stop};
-use qinglet::model::life::{AttemptState, RunState};
+use qinglet::model::life::{AttemptState, CancelReason, RunState};
 use world::{Bench, World};
 
 #[test]
@@ -75,9 +75,11 @@ fn s70_5_a_stop_that_cannot_be_proven_leaves_it_starting_for_recovery() {
     });
     let run = bench.start();
     let mut engine = bench.engine();
-    bench.turns(&mut engine, |w| w.signals.len() >= 2);
+    bench.turns(&mut engine, |w| !w.signals.is_empty());
+    bench.pass(&mut engine, 5_000);
     bench.heal();
     bench.pass(&mut engine, 60_000);
+    assert!(bench.world(|w| w.signals.contains(&Stop::Kill)), "it was tried");
     let now = bench.run(run);
     assert_eq!((now.state, now.attempt.unwrap().state), (RunState::Dispatching, AttemptState::Starting));
     assert_eq!(bench.in_flight(), [run], "it is a candidate for recovery");
@@ -130,11 +132,11 @@ fn s03_4_exit_codes_and_signals_map_to_outcomes() {
         bench.settle(&mut engine);
         bench.exit(code, signal);
         bench.turns_until(&mut engine, || bench.run(run).state != RunState::Running);
+        bench.turns(&mut engine, |w| w.receipts.is_empty());
         let now = bench.run(run);
         let end = now.attempt.unwrap().end;
         assert_eq!((now.state, end.exit_code, end.signal), (want, Some(code), signal));
         assert_eq!((now.version, now.event_sequence), (8, 8));
-        assert!(bench.world(|w| w.receipts.is_empty()), "the receipt is deleted after the commit");
     }
 }
 
@@ -163,7 +165,9 @@ fn a_receipt_with_a_wrong_token_is_quarantined_and_decides_nothing() {
     bench.settle(&mut engine);
     bench.forge_exit();
     bench.turns(&mut engine, |w| w.quarantined == 1);
-    assert_eq!(bench.run(run).state, RunState::Running);
+    assert_eq!(bench.run(run).state, RunState::Running, "what it says is not believed");
+    bench.pass(&mut engine, 1_000);
+    bench.turns_until(&mut engine, || bench.run(run).state == RunState::Lost);
 }
 
 #[test]
@@ -206,6 +210,41 @@ fn what_a_queued_run_waits_for_is_visible() {
     let mut engine = bench.engine();
     bench.turns_until(&mut engine, || bench.board.wait_reason() == Some(WaitReason::Capacity));
     assert_eq!(bench.run(runs[4]).state, RunState::Queued);
+}
+
+#[test]
+fn a_timeout_is_an_intent_first_then_term_then_kill_below_and_the_receipt_still_counts() {
+    let bench = Bench::with(serde_json::json!({"timeoutMs": 1_000, "terminationGraceMs": 500}));
+    bench.world(|w| w.deaf = true);
+    let run = bench.start();
+    let mut engine = bench.engine();
+    bench.settle(&mut engine);
+    bench.pass(&mut engine, 900);
+    assert_eq!(bench.run(run).cancel_reason, None);
+    bench.world(|w| w.boot_ms += 200);
+    bench.turns(&mut engine, |w| !w.signals.is_empty());
+    assert_eq!(bench.run(run).cancel_reason, Some(CancelReason::Timeout), "the intent is stored before the signal");
+    bench.pass(&mut engine, 600);
+    bench.turns_until(&mut engine, || bench.run(run).state == RunState::TimedOut);
+    assert_eq!((bench.world(|w| w.kills), bench.world(|w| w.signals.clone())), (1, vec![Stop::Term]));
+    let end = bench.run(run).attempt.unwrap().end;
+    assert_eq!((end.exit_code, end.signal), (Some(137), Some(9)));
+}
+
+#[test]
+fn a_timeout_that_cannot_be_stored_signals_nothing() {
+    let bench = Bench::with(serde_json::json!({"timeoutMs": 1_000}));
+    let run = bench.start();
+    let mut engine = bench.engine();
+    bench.settle(&mut engine);
+    World::fail_writes();
+    bench.pass(&mut engine, 20_000);
+    assert!(bench.world(|w| w.signals.is_empty()));
+    bench.heal();
+    bench.turns_until(&mut engine, || {
+        bench.run(run).state == RunState::TimedOut || bench.world(|w| !w.signals.is_empty())
+    });
+    assert_eq!(bench.run(run).cancel_reason, Some(CancelReason::Timeout));
 }
 
 #[test]

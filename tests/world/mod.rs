@@ -112,6 +112,11 @@ fn wall_ms() -> i64 {
 
 impl Bench {
     pub fn new() -> Self {
+        Self::with(serde_json::json!({}))
+    }
+
+    /// With more in the task's config.
+    pub fn with(config: serde_json::Value) -> Self {
         let turn = faults::turn();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("qinglet-protocol-{}-{number}", std::process::id()));
@@ -129,7 +134,9 @@ impl Bench {
         let fence =
             Fence { project_version: standing.project.unwrap().0, binding_version: standing.binding.unwrap().0 };
         let authority = Authority { project, subject, credential_id: "c".into(), credential_version: 1, fence };
-        let spec = serde_json::json!({"schema": "qinglong/command@v1", "config": {"command": {"kind": "shell", "command": "true"}}});
+        let mut config = config;
+        config["command"] = serde_json::json!({"kind": "shell", "command": "true"});
+        let spec = serde_json::json!({"schema": "qinglong/command@v1", "config": config});
         let Ok(definition) = Definition::check("T".into(), None, "command", &spec, BTreeMap::new(), true) else {
             panic!()
         };

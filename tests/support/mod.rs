@@ -217,13 +217,13 @@ impl Bench {
         all.extend(args);
         let mut command = self.command(&all);
         if let Some(text) = &self.from {
-            command = self.from_shell(text, &command);
+            command = self.through_shell(text, &command);
         }
         self.daemon = Some(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap());
         self
     }
 
-    fn from_shell(&self, text: &str, command: &Command) -> Command {
+    fn through_shell(&self, text: &str, command: &Command) -> Command {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!("{text}\nexec \"$0\" \"$@\"")]).arg(command.get_program()).args(command.get_args());
         shell.stdin(Stdio::null()).envs(self.env.iter().map(|(name, value)| (name, value)));

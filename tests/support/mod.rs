@@ -34,6 +34,8 @@ pub struct Bench {
     binary: PathBuf,
     /// Whose processes they are, when not the test's own user's.
     user: Option<u32>,
+    /// Shell text that the daemon is started from.
+    from: Option<String>,
     /// Shims of daemons that were killed; their tasks go on.
     orphans: Vec<Process>,
 }
@@ -65,6 +67,7 @@ impl Bench {
             daemon: None,
             binary: env!("CARGO_BIN_EXE_qinglet").into(),
             user: None,
+            from: None,
             orphans: Vec::new(),
         }
     }
@@ -121,6 +124,12 @@ impl Bench {
         self.binary = self.root.join("qinglet");
         chown(&self.root, Some(uid), Some(uid)).unwrap();
         self.user = Some(uid);
+        self
+    }
+
+    /// Lets daemons be started by a shell that has done this before, so that they inherit what it made.
+    pub fn start_from(&mut self, text: &str) -> &mut Self {
+        self.from = Some(text.to_owned());
         self
     }
 
@@ -198,8 +207,21 @@ impl Bench {
         let mut all = vec!["serve"];
         all.extend(args);
         let mut command = self.command(&all);
+        if let Some(text) = &self.from {
+            command = self.from_shell(text, &command);
+        }
         self.daemon = Some(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap());
         self
+    }
+
+    fn from_shell(&self, text: &str, command: &Command) -> Command {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &format!("{text}\nexec \"$0\" \"$@\"")]).arg(command.get_program()).args(command.get_args());
+        shell.stdin(Stdio::null()).envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(uid) = self.user {
+            shell.uid(uid).gid(uid);
+        }
+        shell
     }
 
     /// The file with everything the daemons of this bench wrote.

@@ -9,6 +9,9 @@
 //! `store` never knows `process`; `process` knows no states and no SQL; both meet in `execution`,
 //! which sees the operating system through one trait only. tests/tidy.rs holds this.
 
+// Here and not in Cargo.toml, because in tests a panic is how a test fails.
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 pub mod access;
 pub mod cli;
 pub mod execution;

@@ -26,8 +26,8 @@ finish() {
     trap - EXIT INT TERM
     [ -z "$daemon" ] || stop || true
     if [ "$status" != 0 ]; then
-        echo "demo: failed; the daemon wrote:" >&2
-        sed 's/^/    /' "$work/daemon.log" >&2 2>/dev/null || true
+        echo 'demo: failed' >&2
+        [ ! -s "$work/daemon.log" ] || sed 's/^/demo: the daemon wrote: /' "$work/daemon.log" >&2
     fi
     rm -rf "$work"
     exit "$status"

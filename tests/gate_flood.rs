@@ -1,6 +1,8 @@
 //! Clients that want too much: many at once, slow ones, endless ones. The server's threads and memory
 //! stay what they were, and a proper request beside them is answered.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // all of it is test code, though not all in a test function
+
 mod gate_support;
 
 use gate_support::*;
@@ -150,7 +152,7 @@ fn reset_before_accept() {
     });
 }
 
-/// Makes the close of a connection a reset (SO_LINGER with no time, socket(7)).
+/// Makes the close of a connection a reset (`SO_LINGER` with no time, socket(7)).
 fn reset_on_close(stream: &TcpStream) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     let size = size_of::<libc::linger>() as libc::socklen_t;
@@ -240,7 +242,7 @@ fn narrow(address: SocketAddr) -> TcpStream {
 #[test]
 fn clients_that_leave_free_what_they_had() {
     let _alone = alone();
-    let setup = start(bounds());
+    let setup = start(Bounds { wait: Duration::from_secs(60), ..bounds() });
     setup.fake.hold();
     let mut held = Vec::new();
     for _ in 0..8 {
@@ -291,6 +293,29 @@ fn an_idle_gate_does_not_wake() {
     let before = setup.server.gauges().turns;
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(setup.server.gauges().turns, before);
+}
+
+#[test]
+fn a_full_gate_lets_others_wait_outside_and_does_not_spin() {
+    let _alone = alone();
+    let setup = start(Bounds { connections: 6, wait: Duration::from_secs(60), ..bounds() });
+    setup.fake.hold();
+    let ask = || {
+        let mut stream = setup.tcp();
+        stream.write_all(get("/api/v3/projects/default/hold").as_bytes()).unwrap();
+        stream
+    };
+    let mut clients: Vec<_> = (0..6).map(|_| ask()).collect();
+    until("all places are taken", || setup.server.gauges().waiting == 2);
+    clients.push(ask());
+    std::thread::sleep(Duration::from_millis(50));
+    let before = setup.server.gauges();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(setup.server.gauges(), before);
+    setup.fake.free();
+    for client in clients {
+        assert_eq!(status(&read(client)), 200);
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod gate_support;
 
 use gate_support::*;
+use qinglet::http::gate::Bounds;
+use qinglet::model::limits::STANDALONE;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
@@ -11,8 +13,8 @@ use std::time::Duration;
 #[test]
 fn serves_tcp_and_the_local_socket_with_constant_threads() {
     let _alone = alone();
+    until("the library's threads of earlier tests have left", || server_threads().is_empty());
     let setup = start(bounds());
-    until("the library's threads of earlier tests have left", || server_threads().len() <= 10);
     let before = server_threads();
     let own = before.iter().filter(|name| *name == "http-lib").count();
     assert_eq!((before.len(), own), (1 + 4 + 5, 5), "{before:?}");
@@ -28,6 +30,29 @@ fn serves_tcp_and_the_local_socket_with_constant_threads() {
     assert_eq!(server_threads(), before);
     let files: Vec<_> = std::fs::read_dir(&setup.folder).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(files, ["api.sock"], "the private socket has no name");
+}
+
+#[test]
+fn standalone_has_eight_workers_that_are_all_reached() {
+    let _alone = alone();
+    until("the library's threads of earlier tests have left", || server_threads().is_empty());
+    let setup = start(Bounds::of(&STANDALONE));
+    let before = server_threads();
+    assert_eq!(before.len(), 1 + 8 + 9, "{before:?}");
+    setup.fake.hold();
+    let held: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = setup.tcp();
+            stream.write_all(get("/api/v3/projects/default/hold").as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    until("all are inside", || setup.fake.inside.load(Ordering::SeqCst) == 8);
+    setup.fake.free();
+    for stream in held {
+        assert_eq!(status(&read(stream)), 200);
+    }
+    assert_eq!(server_threads(), before);
 }
 
 #[test]
@@ -154,6 +179,56 @@ fn answers_401_without_reading_the_body() {
 }
 
 #[test]
+fn an_early_answer_is_not_lost_to_a_client_that_is_still_sending() {
+    let _alone = alone();
+    let setup = start(bounds());
+    let runs = format!("{TASKS}/a/runs");
+    for (request, want) in [
+        (send("POST", &runs, &"x".repeat(200_000)), 413),
+        (send("PUT", &runs, &"x".repeat(200_000)), 405),
+        (format!("GET /api/health HTTP/1.1\r\nA: {}", "a".repeat(200_000)), 431),
+    ] {
+        // The answer is there after the head, with none or a little of the rest sent; then the rest comes.
+        let head = request.find("\r\n\r\n").map_or(9000, |end| end + 4);
+        for first in [head, head + 100] {
+            let mut stream = setup.tcp();
+            stream.write_all(&request.as_bytes()[..first]).unwrap();
+            stream.peek(&mut [0]).unwrap();
+            // Time to close, if it were to close; with less the test only sees less.
+            std::thread::sleep(Duration::from_millis(10));
+            for piece in request.as_bytes()[first..].chunks(50_000) {
+                stream.write_all(piece).expect("the rest is still taken");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("an end and not a reset");
+            assert_eq!(status(&answer), want);
+        }
+    }
+}
+
+#[test]
+fn waiting_requests_are_served_in_the_order_they_came() {
+    let _alone = alone();
+    let setup = start(Bounds { workers: 1, wait: Duration::from_secs(20), ..bounds() });
+    setup.fake.hold();
+    let mut clients = Vec::new();
+    for (number, target) in ["hold", "tasks/a", "tasks/b", "tasks/c", "tasks/d"].iter().enumerate() {
+        let method = if number == 0 { "GET" } else { "PUT" };
+        let mut stream = setup.tcp();
+        let request = send(method, &format!("/api/v3/projects/default/{target}"), "");
+        stream.write_all(request.as_bytes()).unwrap();
+        clients.push(stream);
+        until("it waits", || setup.server.gauges().in_flight == 1 && setup.server.gauges().waiting == number);
+    }
+    setup.fake.free();
+    for client in clients {
+        assert_eq!(status(&read(client)), 200);
+    }
+    assert_eq!(*setup.fake.order.lock().unwrap(), ["default", "a", "b", "c", "d"]);
+}
+
+#[test]
 fn a_second_request_on_the_connection_is_not_served() {
     let _alone = alone();
     let setup = start(bounds());
@@ -221,6 +296,6 @@ fn beyond_the_workers_requests_wait_and_then_get_503_before_any_handler() {
     setup.lives();
 }
 
-fn bounds_with_wait(wait: Duration) -> qinglet::http::gate::Bounds {
-    qinglet::http::gate::Bounds { wait, ..bounds() }
+fn bounds_with_wait(wait: Duration) -> Bounds {
+    Bounds { wait, ..bounds() }
 }

@@ -1,13 +1,18 @@
 //! From release to receipt: exits, signals, leftovers, stops, and death at every numbered point.
 
+#![allow(clippy::unwrap_used)] // a helper that fails fails its test
+
 mod process_kit;
 
-use process_kit::{Finished, Rig, is_alive, kill, number_in, until, wait_for_end};
-use qinglet::model::id::Uuid;
+use process_kit::{Finished, Rig, is_alive, kill, number_in, rerun_as_nobody, until, wait_for_end, write_program};
+use qinglet::model::id::{AttemptId, Uuid};
 use qinglet::process::clock::{boottime_ms, wall_ms};
+use qinglet::process::handle::Handle;
 use qinglet::process::identity::{self, Inspection};
-use qinglet::process::receipt::ReceiptRead;
+use qinglet::process::log::LogStore;
+use qinglet::process::receipt::{ReceiptRead, ReceiptStore};
 use qinglet::process::stop::{Stopped, stop_exact};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 fn end_of(finished: &Finished) -> (i32, Option<i32>) {
@@ -127,8 +132,7 @@ fn a_tree_that_keeps_forking_is_ended() {
     let rig = Rig::new();
     // Each one leaves a successor in a session of its own before it ends.
     let script = rig.file("hop");
-    std::fs::write(&script, format!("#!/bin/sh\ntrap '' TERM\nsleep 0.01\nsetsid {} &\n", script.display())).unwrap();
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&script, &format!("#!/bin/sh\ntrap '' TERM\nsleep 0.01\nsetsid {} &\n", script.display()), 0o755);
     let (mut orders, names) = rig.shell(&format!("{} & exit 0", script.display()));
     (orders.drain_grace_ms, orders.grace_ms) = (100, 100);
     let finished = rig.run((orders, names));
@@ -220,25 +224,6 @@ fn a_stopped_or_deaf_tree_is_killed_before_its_shim_and_the_receipt_says_so() {
     assert_eq!(end_of(&rig.finish(shim, &names)), (137, Some(9)), "the shim outlived its tree");
 }
 
-#[test]
-fn the_reaper_names_each_ended_child_once_and_never_one_that_is_held() {
-    // A table and a launcher of its own, in a process whose other tests do not reap.
-    let rig = Rig::new();
-    let (first, names) = rig.shell("exit 0");
-    let (second, _) = rig.shell("exit 0");
-    let shim = rig.start(first);
-    let held = rig.launch(second).ok().unwrap();
-    rig.finish(shim, &names);
-    assert_eq!(rig.children.count(), 2);
-    assert_eq!(rig.children.reap(), [names.attempt]);
-    assert!(rig.children.reap().is_empty());
-    let pid = held.pid;
-    drop(held);
-    wait_for_end(pid);
-    assert_eq!(rig.children.reap().len(), 1);
-    assert_eq!(rig.children.count(), 0);
-}
-
 #[cfg(debug_assertions)]
 #[test]
 fn killed_at_any_of_its_points_a_shim_runs_user_code_only_after_the_release() {
@@ -271,4 +256,48 @@ fn killed_at_any_of_its_points_a_shim_runs_user_code_only_after_the_release() {
         }
         rig.receipts.delete(names.attempt).unwrap();
     }
+}
+
+/// Set in the process that plays the daemon: what it kills itself after.
+const DAEMON: &str = "QINGLET_TEST_DAEMON";
+
+#[test]
+fn a_task_outlives_its_daemon_and_a_held_one_ends_with_it() {
+    if let Some(place) = std::env::var_os(DAEMON) {
+        let rig = Rig::new();
+        let place = PathBuf::from(place);
+        let (started, names) = rig.shell("echo before; sleep 0.3; echo after; exit 6");
+        rig.start(started);
+        let (held, _) = rig.shell(&format!("touch {}", place.join("ran").display()));
+        let held = rig.launch(held).ok().unwrap();
+        let said = format!("{}\n{}\n{}\n{}\n", rig.root.display(), names.attempt, names.artifact, held.handle);
+        std::fs::write(place.join("said"), said).unwrap();
+        kill(std::process::id() as i32, 9);
+        unreachable!("killed");
+    }
+    let rig = Rig::new();
+    let place = rig.file("");
+    let daemon = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_task_outlives_its_daemon_and_a_held_one_ends_with_it"])
+        .env(DAEMON, &place)
+        .output()
+        .unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&daemon.status), Some(9));
+    let said = std::fs::read_to_string(place.join("said")).unwrap();
+    let [root, attempt, artifact, held] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    let (attempt, held) = (AttemptId::parse(attempt).unwrap(), Handle::parse(held).unwrap());
+
+    until("the held one ends", || identity::inspect(&held) == Inspection::NotRunning);
+    assert!(!place.join("ran").exists());
+    let receipts = ReceiptStore::new(PathBuf::from(root).join("receipts"));
+    until("the receipt is there", || !matches!(receipts.read(attempt), ReceiptRead::Absent));
+    assert!(matches!(receipts.read(attempt), ReceiptRead::Found(receipt) if receipt.exit_code == 6));
+    let log = LogStore::new(PathBuf::from(root).join("logs")).read_range(artifact, 0, 100).unwrap();
+    assert_eq!(log.bytes, b"before\nafter\n");
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn all_this_holds_for_an_ordinary_user() {
+    rerun_as_nobody("all_this_holds_for_an_ordinary_user");
 }

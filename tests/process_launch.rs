@@ -1,8 +1,10 @@
 //! From orders to user code: what arrives, what does not, and that nothing runs unless it is released.
 
+#![allow(clippy::unwrap_used)] // a helper that fails fails its test
+
 mod process_kit;
 
-use process_kit::{Rig, is_alive, kill, until, wait_for_end};
+use process_kit::{Rig, copy, is_alive, is_root, kill, rerun_as_nobody, until, wait_for_end, write_program};
 use qinglet::process::identity::{self, Inspection};
 use qinglet::process::launch::{LaunchStep, open_exe};
 use qinglet::process::stat;
@@ -10,11 +12,7 @@ use std::fmt::Write as _;
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-
-fn write_program(path: &Path, text: &str, mode: u32) {
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-}
+use std::process::Command;
 
 #[test]
 fn arguments_arrive_byte_for_byte() {
@@ -90,9 +88,10 @@ fn user_code_starts_clean() {
     assert_ne!(user.session, daemon.session);
 
     // ls itself opens the folder as 3.
+    forget_a_descriptor();
     let fds = rig.run(rig.orders(&["/bin/ls", "-l", "/proc/self/fd"])).text();
-    let named = |n: u8, to: &str| fds.lines().any(|line| line.contains(&format!(" {n} -> {to}")));
-    assert!(named(0, "/dev/null") && named(1, "pipe:") && named(2, "pipe:") && named(3, "/proc/"), "{fds}");
+    let leads_to = |n: u8, to: &str| fds.lines().any(|line| line.contains(&format!(" {n} -> {to}")));
+    assert!(leads_to(0, "/dev/null") && leads_to(1, "pipe:") && leads_to(2, "pipe:") && leads_to(3, "/proc/"), "{fds}");
     assert_eq!(fds.lines().filter(|line| line.contains(" -> ")).count(), 4, "{fds}");
 
     assert_eq!(rig.run(rig.orders(&["/bin/pwd"])).text(), "/\n");
@@ -100,6 +99,14 @@ fn user_code_starts_clean() {
     orders.cwd = Some(rig.file("").to_str().unwrap().trim_end_matches('/').into());
     assert_eq!(rig.run((orders, names)).text().trim_end(), rig.root.join("work").to_str().unwrap());
 }
+
+/// Opens one that exec does not close, as some library of the daemon's might.
+fn forget_a_descriptor() {
+    // SAFETY: no pointer is passed.
+    assert_eq!(unsafe { libc::dup2(0, FORGOTTEN) }, FORGOTTEN);
+}
+
+const FORGOTTEN: i32 = 77;
 
 #[test]
 fn a_reader_that_goes_away_ends_its_writer() {
@@ -110,9 +117,11 @@ fn a_reader_that_goes_away_ends_its_writer() {
 
 #[test]
 fn the_shim_shows_no_secret_and_holds_nothing_of_the_daemons() {
-    let rig = Rig::new();
+    // Only root may look into an undumpable process.
+    let rig = Rig::with(|options| options.dumpable = Some(!is_root()));
     let (mut orders, names) = rig.shell("sleep 60");
     orders.env = vec![("PASSWORD".into(), "hunter2-hunter2".into())];
+    forget_a_descriptor();
     let held = rig.launch(orders).ok().unwrap();
     let pid = held.pid;
     let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
@@ -123,6 +132,7 @@ fn the_shim_shows_no_secret_and_holds_nothing_of_the_daemons() {
     let seen = stat::read(pid).unwrap();
     assert_eq!((seen.group, seen.session, seen.parent), (pid, pid, std::process::id() as i32));
     assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
+    assert!(std::fs::symlink_metadata(format!("/proc/{pid}/fd/{FORGOTTEN}")).is_err());
     let mut fds: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
         .map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap().to_str().unwrap().to_owned())
@@ -157,18 +167,82 @@ fn memory_of(pid: i32) -> Vec<u8> {
 
 #[test]
 fn the_shim_is_undumpable_unless_the_launcher_must_leave_it() {
-    // The owner of /proc/<pid>/* turns to root when a process is undumpable, which root cannot tell
-    // apart; what it can see is that the kernel forbids no dump of the other.
     for dumpable in [false, true] {
         let rig = Rig::with(|options| options.dumpable = Some(dumpable));
         assert_eq!(rig.launcher.leaves_shims_dumpable(), dumpable);
         let held = rig.launch(rig.shell("exit 0").0).ok().unwrap();
-        let filter = std::fs::read_to_string(format!("/proc/{}/coredump_filter", held.pid));
-        // Reading it gives nothing for a process without a dumpable mm on new kernels; either way the
-        // launch works, which is what the flag is for.
-        drop(filter);
-        assert_eq!(identity::inspect(&held.handle), Inspection::Running);
+        let environ = std::fs::File::open(format!("/proc/{}/environ", held.pid));
+        // Root may look at everything; the rerun as an ordinary user tells the difference.
+        assert_eq!(environ.is_ok(), dumpable || is_root());
     }
+}
+
+/// Set in the rerun under hidepid=2.
+const HIDDEN: &str = "QINGLET_TEST_HIDDEN";
+
+#[test]
+fn where_proc_hides_undumpable_children_shims_stay_dumpable() {
+    if std::env::var_os(HIDDEN).is_some() {
+        let rig = Rig::new();
+        assert!(rig.launcher.leaves_shims_dumpable());
+        assert_eq!(rig.run(rig.shell("echo fine")).text(), "fine\n");
+        // Otherwise the held shim could not be identified, and that is a failure, not a guess.
+        let rig = Rig::with(|options| options.dumpable = Some(false));
+        let (orders, names) = rig.shell("exit 0");
+        assert_eq!(rig.launch(orders).err().unwrap().step, LaunchStep::Identity);
+        rig.assert_nothing_ran(&names);
+    } else if is_root() {
+        let hide =
+            "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
+        let name = "where_proc_hides_undumpable_children_shims_stay_dumpable";
+        process_kit::rerun(|tests| {
+            let mut command = Command::new("unshare");
+            command.args(["-m", "sh", "-c", hide, "sh"]).arg(tests).args(["--exact", name]).env(HIDDEN, "1");
+            command
+        });
+    }
+}
+
+#[test]
+fn what_the_user_may_not_reach_is_told_as_such() {
+    let rig = Rig::new();
+    let closed = rig.file("closed");
+    std::fs::create_dir(&closed).unwrap();
+    write_program(&closed.join("program"), "#!/bin/sh\n", 0o755);
+    write_program(&rig.file("theirs"), "#!/bin/sh\n", 0o600);
+    write_program(&rig.file("group-only"), "#!/bin/sh\n", 0o654);
+    std::fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
+    let said = |program: &Path, cwd: Option<&Path>| {
+        let (mut orders, names) = rig.orders(&[program.to_str().unwrap()]);
+        orders.cwd = cwd.map(|cwd| cwd.to_str().unwrap().to_owned());
+        let failure = rig.launch(orders).err().unwrap();
+        rig.assert_nothing_ran(&names);
+        failure.to_string()
+    };
+    assert_eq!(said(&rig.file("theirs"), None), "the program is not executable; give it an execute bit");
+    // For root no folder is closed; the rerun as an ordinary user sees the rest.
+    if !is_root() {
+        assert_eq!(said(&closed.join("program"), None), "permission denied on the way to the program");
+        assert_eq!(said(Path::new("/bin/true"), Some(&closed)), "permission denied on the working directory");
+        let not_for_us = "permission denied: the program may not be executed by this user";
+        assert_eq!(said(&rig.file("group-only"), None), not_for_us);
+    }
+    std::fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_program_on_a_file_system_mounted_noexec_is_told_as_such() {
+    let rig = Rig::new();
+    let mount = rig.file("");
+    let options = ["-t", "tmpfs", "-o", "noexec,size=64k,mode=0700", "tmpfs"];
+    if !Command::new("mount").args(options).arg(&mount).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a file system mounted noexec needs root and mount(8)");
+        return;
+    }
+    write_program(&rig.file("program"), "#!/bin/sh\n", 0o755);
+    let failure = rig.launch(rig.orders(&[rig.file("program").to_str().unwrap()]).0).err();
+    assert!(Command::new("umount").arg(&mount).status().unwrap().success());
+    assert_eq!(failure.unwrap().to_string(), "the program is on a file system mounted noexec");
 }
 
 #[test]
@@ -290,11 +364,8 @@ fn a_held_shim_that_is_told_to_stop_or_loses_its_process_runs_nothing() {
         let held = rig.launch(orders).ok().unwrap();
         let pid = held.pid;
         let user = children_of(pid)[0];
-        if victim_is_shim {
-            kill(pid, 15)
-        } else {
-            kill(user, 9)
-        }
+        let (victim, signal) = if victim_is_shim { (pid, 15) } else { (user, 9) };
+        kill(victim, signal);
         wait_for_end(pid);
         assert!(held.release().is_err(), "told that nothing ran");
         assert!(!marker.exists());
@@ -315,14 +386,14 @@ fn children_of(parent: i32) -> Vec<i32> {
 
 #[test]
 fn a_binary_that_was_replaced_is_still_the_one_that_runs() {
-    let copy = std::env::temp_dir().join(format!("qinglet-copy-{}", std::process::id()));
-    std::fs::copy(env!("CARGO_BIN_EXE_qinglet"), &copy).unwrap();
-    let exe = open_exe(&copy).unwrap();
-    std::fs::remove_file(&copy).unwrap();
-    write_program(&copy, "#!/bin/sh\necho an impostor\n", 0o755);
+    let path = std::env::temp_dir().join(format!("qinglet-copy-{}", std::process::id()));
+    copy(&process_kit::exe(), &path);
+    let exe = open_exe(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    write_program(&path, "#!/bin/sh\necho an impostor\n", 0o755);
     let rig = Rig::with(|options| options.exe = exe);
     let finished = rig.run(rig.shell("echo fine"));
-    std::fs::remove_file(&copy).unwrap();
+    std::fs::remove_file(&path).unwrap();
     assert_eq!(finished.text(), "fine\n");
 }
 
@@ -350,7 +421,7 @@ fn a_binary_that_never_reports_is_given_up_in_time() {
 
 #[test]
 fn the_shim_command_typed_by_hand_explains_itself() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_qinglet")).arg("shim").output().unwrap();
+    let output = Command::new(process_kit::exe()).arg("shim").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("started by the daemon only"));
 }
@@ -361,4 +432,9 @@ fn a_stopped_launcher_refuses() {
     rig.launcher.stop();
     rig.launcher.stop();
     assert_eq!(rig.launch(rig.shell("exit 0").0).err().unwrap().step, LaunchStep::Stopped);
+}
+
+#[test]
+fn all_this_holds_for_an_ordinary_user() {
+    rerun_as_nobody("all_this_holds_for_an_ordinary_user");
 }

@@ -1,8 +1,10 @@
 //! Output: exact caps, floods, bytes that are no text, and a log that cannot be written.
 
+#![allow(clippy::unwrap_used)] // a helper that fails fails its test
+
 mod process_kit;
 
-use process_kit::{Rig, kill, until};
+use process_kit::{Rig, kill, rerun_as_nobody, until};
 use std::process::Command;
 
 #[test]
@@ -110,9 +112,15 @@ fn no_room_for_the_receipt_shows_before_the_start() {
     while std::fs::write(mount.join(format!("filler-{filler}")), vec![1; 4096]).is_ok() {
         filler += 1;
     }
-    let failure = rig.launch(orders).err().unwrap();
+    let launched = rig.launch(orders);
     let read = rig.receipts.read(names.attempt);
     assert!(Command::new("umount").arg(&mount).status().unwrap().success());
+    let failure = launched.err().unwrap();
     assert_eq!(failure.to_string(), "no space for the receipt; free some in the state folder");
     assert!(matches!(read, qinglet::process::receipt::ReceiptRead::Absent));
+}
+
+#[test]
+fn all_this_holds_for_an_ordinary_user() {
+    rerun_as_nobody("all_this_holds_for_an_ordinary_user");
 }

@@ -27,6 +27,7 @@ mod runs;
 mod serve;
 mod show;
 mod status;
+mod stop;
 mod table;
 mod task;
 mod time;
@@ -56,13 +57,13 @@ const COMMANDS: &[Command] = &[
     show::COMMAND,
     events::COMMAND,
     logs::COMMAND,
+    stop::COMMAND,
     access::grant::COMMAND,
     access::revoke::COMMAND,
     access::list::COMMAND,
     access::token_new::COMMAND,
     access::token_revoke::COMMAND,
     audit::COMMAND,
-    Command::later("stop", "end a run"),
     Command::later("retry", "start an ended run again"),
     Command::later("check", "look for runs that nobody can settle"),
     Command::later("trigger", "start tasks by themselves"),

@@ -71,7 +71,7 @@ fn start(client: &Client, id: &Name) -> Result<Value, Failure> {
 }
 
 /// Looks at a Run until it is over.
-fn wait(client: &Client, run: &str) -> Result<Value, Failure> {
+pub fn wait(client: &Client, run: &str) -> Result<Value, Failure> {
     let mut pause = Pause::new();
     loop {
         let run = get(client, run)?;

@@ -14,6 +14,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+/// Where the look for Runs that were asked to end stands.
+pub(super) struct Cancels {
+    /// There may be some.
+    pub(super) wanted: bool,
+    /// A page is being read.
+    pub(super) reading: bool,
+    /// When to look again, in boot milliseconds.
+    pub(super) again_ms: Option<u64>,
+}
+
 /// The engine over a host.
 pub struct Engine<H> {
     pub(super) host: H,
@@ -32,6 +42,8 @@ pub struct Engine<H> {
     reading: bool,
     /// When to look for room again, in boot milliseconds.
     recheck_ms: Option<u64>,
+    /// Looking for Runs that were asked to end.
+    pub(super) cancels: Cancels,
     /// Nothing new is started any more.
     closed: bool,
 }
@@ -60,6 +72,7 @@ impl<H: Host> Engine<H> {
             hungry: true,
             reading: false,
             recheck_ms: None,
+            cancels: Cancels { wanted: true, reading: false, again_ms: None },
             closed: false,
         }
     }
@@ -94,7 +107,7 @@ impl<H: Host> Engine<H> {
     /// decided does not count: it keeps its place and shows (design D21).
     pub fn recovering(&self) -> bool {
         let open = |place: &Place| match place.phase {
-            Phase::Losing { .. } | Phase::Completing { .. } => true,
+            Phase::Losing { .. } | Phase::Completing { .. } | Phase::Stopped => true,
             Phase::Unclear { looks } => looks > 0,
             _ => false,
         };
@@ -115,14 +128,29 @@ impl<H: Host> Engine<H> {
         for attempt in due {
             self.look_again(attempt, now);
         }
+        let halting = |place: &Place| place.halt.is_some_and(|halt| halt.due_ms <= now.boot_ms);
+        let halts: Vec<AttemptId> = self.places.iter().filter(|(_, p)| halting(p)).map(|(a, _)| *a).collect();
+        for attempt in halts {
+            self.halt_step(attempt);
+        }
+        self.time_out(now.boot_ms);
+        if self.cancels.again_ms.is_some_and(|at| at <= now.boot_ms) {
+            self.cancels.again_ms = None;
+            self.cancels.wanted = true;
+        }
         if self.recheck_ms.is_some_and(|at| at <= now.boot_ms) {
             self.recheck_ms = None;
             self.hungry = true;
         }
-        self.hungry |= self.inbox.take_poke();
+        if self.inbox.take_poke() {
+            self.hungry = true;
+            self.cancels.wanted = true;
+        }
+        self.list_cancelling();
         self.dispatch();
         self.board.show(self.places.len(), self.wait);
-        let next = self.places.values().filter_map(|p| p.due_ms).chain(self.recheck_ms).min();
+        let next =
+            self.places.values().filter_map(Place::wants_ms).chain(self.recheck_ms).chain(self.cancels.again_ms).min();
         next.map(|at| at.saturating_sub(self.host.now().boot_ms))
     }
 
@@ -132,6 +160,8 @@ impl<H: Host> Engine<H> {
             Message::Launched(attempt, outcome) => self.launched(attempt, outcome),
             Message::Stepped(attempt, answer) => self.stepped(attempt, answer),
             Message::Completed(attempt, answer) => self.completed(attempt, answer),
+            Message::Cancelling(page) => self.cancelling(page),
+            Message::Asked(attempt, answer) => self.asked(attempt, answer),
             Message::Resolved(attempts, done) => {
                 if !done {
                     self.resolved.extend(attempts);
@@ -245,6 +275,7 @@ impl<H: Host> Engine<H> {
                 self.stop_step(attempt, next, now);
             }
             Phase::Losing { .. } => self.post_loss(attempt),
+            Phase::Stopped => self.post_asked_end(attempt),
             Phase::Completing { .. } => self.post_completion(attempt),
             Phase::Running | Phase::Unclear { .. } => self.look(attempt),
             Phase::Launching => {}
@@ -257,7 +288,7 @@ impl<H: Host> Engine<H> {
         match &place.phase {
             Phase::Intending { .. } => self.intended(attempt, answer),
             Phase::Owning { .. } => self.owned(attempt, answer),
-            Phase::Failing { .. } | Phase::Losing { .. } => self.ended(attempt, answer),
+            Phase::Failing { .. } | Phase::Losing { .. } | Phase::Stopped => self.ended(attempt, answer),
             _ => {}
         }
     }

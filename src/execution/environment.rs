@@ -84,6 +84,7 @@ mod tests {
             working_directory: None,
             grace_ms: 1,
             log_bytes: None,
+            timeout_ms: None,
         };
         let (run, task) = (RunId(IdSource::default().next(1, [0; 10])), Name::parse("t").unwrap());
         let of = EnvironmentOf {

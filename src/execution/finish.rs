@@ -75,10 +75,7 @@ impl<H: Host> Engine<H> {
                 let due = Some(self.later(ADOPTED_LOOK_MS));
                 self.set(attempt, Phase::Running, due);
             }
-            Inspection::NotRunning if looks >= LOOKS_MAX => {
-                self.set(attempt, Phase::Losing { error_code: EXITED_WITHOUT_RECEIPT }, None);
-                self.post_loss(attempt);
-            }
+            Inspection::NotRunning if looks >= LOOKS_MAX => self.lose_when_swept(attempt, looks),
             Inspection::NotRunning => {
                 let due = Some(self.later(LOOK_AGAIN_MS));
                 self.set(attempt, Phase::Unclear { looks: looks + 1 }, due);
@@ -86,6 +83,31 @@ impl<H: Host> Engine<H> {
             Inspection::Invalid | Inspection::Unavailable => {
                 let due = Some(self.later(WAIT_RECHECK_MS));
                 self.set(attempt, Phase::Unclear { looks: 0 }, due);
+            }
+        }
+    }
+
+    /// A shim that is gone without a receipt was killed, and may have left its task behind. Only an
+    /// empty sweep makes the Attempt lost (design D6).
+    fn lose_when_swept(&mut self, attempt: AttemptId, looks: u32) {
+        let Some(place) = self.places.get(&attempt) else { return };
+        let swept = place.handle.as_ref().map_or(Some(true), |(handle, _)| self.host.sweep(handle, place.run));
+        match swept {
+            Some(true) if place.halt.is_some() => {
+                self.set(attempt, Phase::Stopped, None);
+                self.post_asked_end(attempt);
+            }
+            Some(true) => {
+                self.set(attempt, Phase::Losing { error_code: EXITED_WITHOUT_RECEIPT }, None);
+                self.post_loss(attempt);
+            }
+            Some(false) => {
+                let due = Some(self.later(LOOK_AGAIN_MS));
+                self.set(attempt, Phase::Unclear { looks }, due);
+            }
+            None => {
+                let due = Some(self.later(WAIT_RECHECK_MS));
+                self.set(attempt, Phase::Unclear { looks }, due);
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::board::WaitReason;
 use crate::model::command::Command;
-use crate::model::id::{AttemptId, RunId};
+use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::name::Name;
 use crate::model::record::End;
 use std::path::PathBuf;
@@ -149,8 +149,17 @@ pub trait Host {
     fn launch(&self, launch: Launch, reply: LaunchReply);
     /// Looks at a handle's process; never signals.
     fn inspect(&self, handle: &str, pid: i32) -> Inspection;
-    /// Verifies a handle's whole identity, then signals its group.
+    /// This boot's identity. `None`: it cannot be read, and no deadline outlives the daemon.
+    fn boot(&self) -> Option<Uuid>;
+    /// Verifies a handle's whole identity, then ends everything below its process, but not itself:
+    /// how many were ended; `None`: not verified or nothing to be seen.
+    fn kill_descendants(&self, handle: &str) -> Option<usize>;
+    /// Verifies a handle's whole identity, then signals its group; after TERM also CONT, so that a
+    /// stopped one hears it.
     fn signal(&self, handle: &str, stop: Stop) -> Signalled;
+    /// Ends what is left of the session that a handle's process led, after that process was proven
+    /// gone. `Some(true)`: nothing was left; `Some(false)`: something was, look again; `None`: unknown.
+    fn sweep(&self, handle: &str, run: RunId) -> Option<bool>;
     /// Reaps children and tells whose shims they were.
     fn reap(&self) -> Vec<AttemptId>;
     /// Reads an Attempt's receipt.

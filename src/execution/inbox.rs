@@ -6,6 +6,7 @@
 use super::host::{Hold, LaunchFailure};
 use crate::model::id::AttemptId;
 use crate::store::StoreError;
+use crate::store::cancel::{CancelRequested, Cancelling};
 use crate::store::start::{Candidate, Completed, Step};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,10 @@ pub(super) enum Message {
     Stepped(AttemptId, Result<Step, StoreError>),
     /// The store has answered a completion.
     Completed(AttemptId, Result<Completed, StoreError>),
+    /// The Runs that were asked to end were read.
+    Cancelling(Result<Vec<Cancelling>, StoreError>),
+    /// The store has answered an intent of our own.
+    Asked(AttemptId, Result<CancelRequested, StoreError>),
     /// The store has resolved these journal rows, or not.
     Resolved(Vec<AttemptId>, bool),
 }
@@ -41,7 +46,7 @@ impl Inbox {
         (Self { messages, poked: Arc::new(AtomicBool::new(false)), wake }, receiver)
     }
 
-    /// Says that there may be something to dispatch.
+    /// Says that there may be something to start or to stop.
     pub fn poke(&self) {
         self.poked.store(true, Ordering::Release);
         (self.wake)();

@@ -7,7 +7,7 @@ use super::host::{
     Signalled, Stop,
 };
 use super::logs::{LogRead, LogReadError, LogSlice};
-use crate::model::id::{AttemptId, RunId};
+use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::limits::{self, Limits};
 use crate::model::record::End;
 use crate::model::word::LOG_WRITE_FAILED;
@@ -59,10 +59,10 @@ impl Host for Linux {
     }
 
     fn room(&self) -> Result<(), WaitReason> {
-        if room::pids_free().is_some_and(|free| free < limits::PIDS_FREE_MIN) {
+        if room::pids_free() < limits::PIDS_FREE_MIN {
             return Err(WaitReason::Pids);
         }
-        if room::memory_free().is_some_and(|free| free < limits::MEMORY_FREE_MIN) {
+        if room::memory_free() < limits::MEMORY_FREE_MIN {
             return Err(WaitReason::Memory);
         }
         let state = room::space(&self.state_dir).map_err(|_| WaitReason::Disk)?;
@@ -127,6 +127,14 @@ impl Host for Linux {
         }
     }
 
+    fn boot(&self) -> Option<Uuid> {
+        identity::boot_id().ok()
+    }
+
+    fn kill_descendants(&self, handle: &str) -> Option<usize> {
+        Handle::parse(handle).and_then(|handle| process::stop::kill_descendants(&handle))
+    }
+
     fn signal(&self, handle: &str, stop: Stop) -> Signalled {
         let Some(handle) = Handle::parse(handle) else { return Signalled::Unknown };
         let signal = match stop {
@@ -134,10 +142,21 @@ impl Host for Linux {
             Stop::Kill => libc::SIGKILL,
         };
         match process::stop::signal_exact(&handle, signal) {
-            process::stop::Signalled::Sent => Signalled::Sent,
+            process::stop::Signalled::Sent => {
+                if stop == Stop::Term {
+                    let _ = process::stop::signal_exact(&handle, libc::SIGCONT);
+                }
+                Signalled::Sent
+            }
             process::stop::Signalled::AlreadyExited => Signalled::AlreadyExited,
-            _ => Signalled::Unknown,
+            process::stop::Signalled::Unknown => Signalled::Unknown,
         }
+    }
+
+    fn sweep(&self, handle: &str, run: RunId) -> Option<bool> {
+        let handle = Handle::parse(handle)?;
+        let found = process::sweep::sweep(&handle, &format!("QINGLET_RUN_ID={run}")).ok()?;
+        Some(found == 0)
     }
 
     fn reap(&self) -> Vec<AttemptId> {

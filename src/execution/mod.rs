@@ -2,6 +2,7 @@
 //! process side meet; it sees the operating system through one trait.
 
 pub mod board;
+mod control;
 pub mod engine;
 pub mod environment;
 mod finish;

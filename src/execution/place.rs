@@ -5,6 +5,8 @@
 
 use super::host::{Hold, Receipt};
 use crate::model::id::RunId;
+use crate::model::limits::GRACE_MS_DEFAULT;
+use crate::model::record::Deadline;
 use crate::store::start::Candidate;
 
 /// How far an Attempt has come in this daemon's life.
@@ -21,6 +23,8 @@ pub(super) enum Phase {
     Failing { why: Failure },
     /// Ownership could not be stored; the held shim is being stopped (T5).
     Stopping { next: StopStep },
+    /// It was stopped and is gone without a receipt; its end is with the store, or will be again.
+    Stopped,
     /// The Attempt's end without a receipt is with the store, or will be again.
     Losing { error_code: &'static str },
     /// T6 is with the store, or will be again.
@@ -36,6 +40,8 @@ pub(super) struct Start {
     pub(super) token: [u8; 32],
     /// Where output goes.
     pub(super) log: super::host::LogGrant,
+    /// When its time is up, if ever.
+    pub(super) deadline: Option<Deadline>,
 }
 
 /// Why a start failed before ownership.
@@ -58,6 +64,26 @@ pub(super) enum StopStep {
     Look,
 }
 
+/// What a stop of a released program does when it is due (design D6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum HaltStep {
+    /// TERM to the shim, which passes it on to everything below it.
+    Term,
+    /// KILL to everything below the shim.
+    Below,
+    /// KILL to a shim that stays although nothing is below it.
+    Shim,
+}
+
+/// A stop under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Halt {
+    /// The next step.
+    pub(super) next: HaltStep,
+    /// When it is due, in boot milliseconds.
+    pub(super) due_ms: u64,
+}
+
 /// A place.
 pub(super) struct Place {
     /// The Run.
@@ -66,10 +92,42 @@ pub(super) struct Place {
     pub(super) handle: Option<(String, i32)>,
     /// The token's digest, once there is a token.
     pub(super) token_digest: Option<crate::model::digest::Digest>,
+    /// When its time is up, in boot milliseconds.
+    pub(super) deadline_ms: Option<u64>,
+    /// Between TERM and KILL.
+    pub(super) grace_ms: u64,
+    /// There is an intent to end it, or one is being stored.
+    pub(super) asked: bool,
+    /// Its stop, once that has begun.
+    pub(super) halt: Option<Halt>,
     /// The shim was reaped.
     pub(super) exited: bool,
     /// How far it has come.
     pub(super) phase: Phase,
     /// When to look at it again by itself, in boot milliseconds.
     pub(super) due_ms: Option<u64>,
+}
+
+impl Place {
+    /// A place for an Attempt of which nothing is known yet.
+    pub(super) fn new(run: RunId, phase: Phase) -> Self {
+        Self {
+            run,
+            handle: None,
+            token_digest: None,
+            deadline_ms: None,
+            grace_ms: GRACE_MS_DEFAULT.unsigned_abs(),
+            asked: false,
+            halt: None,
+            exited: false,
+            phase,
+            due_ms: None,
+        }
+    }
+
+    /// When it wants attention by itself, in boot milliseconds.
+    pub(super) fn wants_ms(&self) -> Option<u64> {
+        let deadline = self.deadline_ms.filter(|_| !self.asked);
+        [self.due_ms, self.halt.map(|halt| halt.due_ms), deadline].into_iter().flatten().min()
+    }
 }

@@ -57,14 +57,14 @@ impl<H: Host> Engine<H> {
 
     fn take_up(&mut self, run: &InFlight) {
         let attempt = run.attempt.id;
-        let mut place = Place {
-            run: run.run,
-            handle: run.attempt.handle.clone().zip(run.attempt.handle.as_deref().and_then(pid_of)),
-            token_digest: run.token_digest,
-            exited: false,
-            phase: Phase::Unclear { looks: 0 },
-            due_ms: None,
-        };
+        let mut place = Place::new(run.run, Phase::Unclear { looks: 0 });
+        place.handle = run.attempt.handle.clone().zip(run.attempt.handle.as_deref().and_then(pid_of));
+        place.token_digest = run.token_digest;
+        place.grace_ms = run.grace_ms.unsigned_abs();
+        // A deadline of another boot decides nothing: that boot's processes are gone.
+        let here = self.host.boot();
+        let deadline = run.deadline.filter(|deadline| Some(deadline.boot) == here);
+        place.deadline_ms = deadline.map(|deadline| deadline.boot_ms.unsigned_abs());
         // More than one active Attempt, or none: nobody chooses one; it keeps its place and shows.
         if run.active_attempts != 1 {
             self.places.insert(attempt, place);

@@ -9,6 +9,7 @@ use super::place::{Failure, Phase, Place, Start, StopStep};
 use super::token;
 use crate::model::id::AttemptId;
 use crate::model::limits::{KILL_WAIT_MS, WAIT_RECHECK_MS};
+use crate::model::record::Deadline;
 use crate::model::word::EXECUTOR_START_FAILED;
 use crate::store::StoreError;
 use crate::store::start::{BeginStart, Candidate, FailStart, Step, TakeOwnership};
@@ -24,8 +25,7 @@ impl<H: Host> Engine<H> {
     /// says what it has to wait for; nothing was stored then.
     pub(super) fn begin(&mut self, candidate: Candidate) -> Result<(), WaitReason> {
         let (run, attempt) = (candidate.run, candidate.attempt);
-        let mut place =
-            Place { run, handle: None, token_digest: None, exited: false, phase: Phase::Launching, due_ms: None };
+        let mut place = Place::new(run, Phase::Launching);
         let Some(command) = &candidate.command else {
             let summary = "the stored execution revision is missing or does not match its digest".to_owned();
             place.phase = Phase::Failing { why: Failure { code: "EXECUTION_REVISION_UNAVAILABLE", summary } };
@@ -41,9 +41,21 @@ impl<H: Host> Engine<H> {
             return Err(WaitReason::Disk);
         };
         self.host.crash_point("start.materialised");
+        let now = self.host.now();
+        let timeout_ms = command.timeout_ms.map(i64::unsigned_abs);
+        let deadline = timeout_ms.zip(self.host.boot()).map(|(timeout_ms, boot)| Deadline {
+            at_ms: now.wall_ms.saturating_add(timeout_ms as i64),
+            boot,
+            boot_ms: now.boot_ms.saturating_add(timeout_ms) as i64,
+        });
+        place.deadline_ms = timeout_ms.map(|ms| now.boot_ms.saturating_add(ms));
+        place.grace_ms = command.grace_ms.unsigned_abs();
         place.token_digest = Some(token::digest(&secret));
-        place.phase =
-            Phase::Intending { candidate: Box::new(candidate), start: Start { token: secret, log }, again: 0 };
+        place.phase = Phase::Intending {
+            candidate: Box::new(candidate),
+            start: Start { token: secret, log, deadline },
+            again: 0,
+        };
         self.places.insert(attempt, place);
         self.post_intent(attempt);
         Ok(())
@@ -54,8 +66,8 @@ impl<H: Host> Engine<H> {
         let resolved = self.take_resolved();
         let Some(place) = self.places.get(&attempt) else { return };
         let (Phase::Intending { start, .. }, Some(token_digest)) = (&place.phase, place.token_digest) else { return };
-        let log_artifact = start.log.artifact.clone();
-        self.post_step(attempt, BeginStart { run: place.run, attempt, token_digest, log_artifact, resolved });
+        let (log_artifact, deadline) = (start.log.artifact.clone(), start.deadline);
+        self.post_step(attempt, BeginStart { run: place.run, attempt, token_digest, log_artifact, deadline, resolved });
     }
 
     /// T2's answer. Only a committed intent may call the launcher.
@@ -152,6 +164,8 @@ impl<H: Host> Engine<H> {
         self.host.crash_point("start.released");
         if exited || !released {
             self.look(attempt);
+        } else if self.places.get(&attempt).is_some_and(|place| place.asked) {
+            self.halt(attempt);
         }
     }
 

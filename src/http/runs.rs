@@ -145,7 +145,7 @@ fn wait_reason(api: &Api, run: &Run) -> Option<&'static str> {
     (run.state == RunState::Queued).then(|| api.board.wait_reason()).flatten().map(WaitReason::word)
 }
 
-fn run_id(request: &Request) -> Result<RunId, Answer> {
+pub(super) fn run_id(request: &Request) -> Result<RunId, Answer> {
     request.params.get(1).and_then(|text| RunId::parse(text)).ok_or_else(not_found)
 }
 

@@ -11,7 +11,8 @@ use crate::store::runs::{CountRuns, RunCounts};
 use serde_json::{Value, json};
 
 /// What this version can do, as stable words.
-const FEATURES: [&str; 6] = ["access", "audit", "run.log.read", "task.delete", "task.put", "task.start"];
+const FEATURES: [&str; 8] =
+    ["access", "audit", "run.cancel", "run.log.read", "task.delete", "task.put", "task.start", "task.timeout"];
 
 /// `GET /api/health`, public:
 /// `200 {status: "ok", runs: {queued, active, lost}, waitReason: null | "capacity" | "pids" | "memory" | "disk"}`,

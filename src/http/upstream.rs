@@ -247,8 +247,10 @@ impl Upstream {
             },
             Channel::Busy(stream, exchange) => (exchange.turn(stream, chunk, room), exchange.place),
         };
+        // Not at once: one that breaks again and again must not keep the gate busy.
+        let closed = Channel::Closed { retry: now + Duration::from_millis(REOPEN_MS) };
         let Channel::Busy(_, exchange) = channel else {
-            *channel = Channel::Closed { retry: now };
+            *channel = closed;
             return Some(Outcome::Broken);
         };
         let lost = exchange.no_room.then(|| exchange.forget()).flatten().map(|place| Outcome::Lost(place, Why::NoRoom));
@@ -256,14 +258,17 @@ impl Upstream {
             Progress::Pending => lost,
             Progress::Whole => {
                 let answer = std::mem::take(&mut exchange.answer);
-                if let Channel::Busy(stream, _) = std::mem::replace(channel, Channel::Closed { retry: now }) {
+                // What was not sent when the answer came would be taken for the next request.
+                let clean = exchange.request.is_empty();
+                if let Channel::Busy(stream, _) = std::mem::replace(channel, closed)
+                    && clean
+                {
                     *channel = Channel::Idle(stream);
                 }
                 lost.or_else(|| place.map(|place| Outcome::Answered(place, answer)))
             }
             Progress::Broken => {
-                // Tried again at once, and then at intervals.
-                *channel = Channel::Closed { retry: now };
+                *channel = closed;
                 Some(place.map_or(Outcome::Broken, |place| Outcome::Lost(place, Why::Broken)))
             }
         }
@@ -315,5 +320,142 @@ fn prove(mut stream: &UnixStream) -> io::Result<()> {
             Progress::Pending => {}
             Progress::Broken => return Err(ErrorKind::InvalidData.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::socket;
+    use std::os::unix::net::UnixListener;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::thread;
+
+    const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+    /// Stands for the library: answers the probe on every connection, and what else it is sent with the
+    /// given text; with an empty one it closes.
+    fn library(listener: UnixListener, answer: &'static str, opened: Arc<AtomicUsize>) {
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                opened.fetch_add(1, Ordering::SeqCst);
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    let mut request = [0; 4096];
+                    while let Ok(count) = stream.read(&mut request) {
+                        let probe = request[..count].starts_with(PROBE);
+                        let text = if probe { "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}" } else { answer };
+                        if count == 0 || text.is_empty() || stream.write_all(text.as_bytes()).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    struct Bench {
+        upstream: Upstream,
+        opened: Arc<AtomicUsize>,
+        spare: Arc<AtomicBool>,
+    }
+
+    fn bench(answer: &'static str, count: usize) -> Bench {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+        let path = std::env::temp_dir().join(format!("qinglet-upstream-{}-{number}", std::process::id()));
+        let (listener, file) = socket::bind(&path).unwrap();
+        let door = Arc::new(Door::open(&path).unwrap());
+        drop(file);
+        let (opened, spare) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
+        library(listener, answer, opened.clone());
+        let asked = spare.clone();
+        let upstream = Upstream::open(door, count, Arc::new(move || asked.load(Ordering::SeqCst))).unwrap();
+        Bench { upstream, opened, spare }
+    }
+
+    /// Turns a connection until something comes of it, or it is idle.
+    fn outcome(upstream: &mut Upstream, number: usize, room: bool) -> Option<Outcome> {
+        let mut chunk = [0; 4096];
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            let outcome = upstream.turn(number, Instant::now(), &mut chunk, &mut |_| room);
+            if outcome.is_some() || upstream.idle() == Some(number) {
+                return outcome;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("nothing came");
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn upstream_keeps_its_connections_and_reframes_answers() {
+        let Bench { mut upstream, opened, .. } = bench(GOOD, 3);
+        for place in 0..20 {
+            let number = upstream.idle().unwrap();
+            upstream.send(number, place, b"GET /a HTTP/1.1\r\n\r\n".to_vec(), later());
+            assert_ne!(upstream.idle(), Some(number), "one request at a time");
+            let Some(Outcome::Answered(to, answer)) = outcome(&mut upstream, number, true) else { panic!("no answer") };
+            assert_eq!(to, place);
+            let want = reply::head(200, 5, None, None) + "hello";
+            assert_eq!(String::from_utf8(answer).unwrap(), want);
+        }
+        assert_eq!((opened.load(Ordering::SeqCst), upstream.bytes()), (3, 0));
+    }
+
+    #[test]
+    fn upstream_takes_a_bad_answer_for_a_broken_connection() {
+        for bad in [
+            "",
+            "HTTP/1.1 200 OK\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\nhello",
+        ] {
+            let Bench { mut upstream, .. } = bench(bad, 1);
+            upstream.send(0, 7, b"GET /a HTTP/1.1\r\n\r\n".to_vec(), later());
+            assert_eq!(outcome(&mut upstream, 0, true), Some(Outcome::Lost(7, Why::Broken)), "{bad}");
+            assert_eq!(upstream.idle(), None);
+        }
+    }
+
+    #[test]
+    fn upstream_replaces_a_broken_connection_only_with_something_to_spare() {
+        let Bench { mut upstream, opened, spare } = bench("", 1);
+        spare.store(false, Ordering::SeqCst);
+        upstream.send(0, 7, b"GET /a HTTP/1.1\r\n\r\n".to_vec(), later());
+        assert_eq!(outcome(&mut upstream, 0, true), Some(Outcome::Lost(7, Why::Broken)));
+        assert!(upstream.due().is_some_and(|due| due > Instant::now()), "not at once");
+        upstream.overdue(later());
+        assert_eq!((upstream.in_flight(), opened.load(Ordering::SeqCst)), (0, 1));
+        spare.store(true, Ordering::SeqCst);
+        upstream.overdue(later() + Duration::from_secs(60));
+        assert_eq!(upstream.idle(), None, "not before the library has answered on it");
+        assert_eq!(outcome(&mut upstream, 0, true), None);
+        assert_eq!((upstream.idle(), opened.load(Ordering::SeqCst)), (Some(0), 2));
+    }
+
+    #[test]
+    fn upstream_without_room_drops_the_answer_and_keeps_the_connection() {
+        let Bench { mut upstream, opened, .. } = bench(GOOD, 1);
+        upstream.send(0, 7, b"GET /a HTTP/1.1\r\n\r\n".to_vec(), later());
+        assert_eq!(outcome(&mut upstream, 0, false), Some(Outcome::Lost(7, Why::NoRoom)));
+        assert_eq!(outcome(&mut upstream, 0, true), None);
+        assert_eq!((upstream.idle(), opened.load(Ordering::SeqCst)), (Some(0), 1));
+    }
+
+    #[test]
+    fn upstream_gives_a_late_answer_to_nobody() {
+        let Bench { mut upstream, .. } = bench(GOOD, 1);
+        let due = Instant::now();
+        upstream.send(0, 7, b"GET /a HTTP/1.1\r\n\r\n".to_vec(), due);
+        assert_eq!(upstream.overdue(due), [Outcome::Lost(7, Why::Late)]);
+        assert_eq!((upstream.due(), upstream.idle()), (None, None), "the worker still has it");
+        assert_eq!(outcome(&mut upstream, 0, true), None);
+        assert_eq!(upstream.idle(), Some(0));
     }
 }

@@ -46,6 +46,8 @@ pub struct Command {
     pub grace_ms: i64,
     /// The task's own log cap, below the device's.
     pub log_bytes: Option<i64>,
+    /// After so long it is stopped; never when absent.
+    pub timeout_ms: Option<i64>,
 }
 
 /// Why a spec was refused.
@@ -88,8 +90,8 @@ const FIELDS: &[(&str, Field)] = &[
     ("workingDirectory", Field::Taken),
     ("terminationGraceMs", Field::Taken),
     ("logBytes", Field::Taken),
+    ("timeoutMs", Field::Taken),
     ("leftovers", Field::Taken),
-    ("timeoutMs", Field::NotBuilt),
     ("retry", Field::NotBuilt),
     ("safety", Field::NotBuilt),
     ("requires", Field::NotBuilt),
@@ -142,6 +144,7 @@ impl Command {
             grace_ms: integer(config, "terminationGraceMs", 0, limits::GRACE_MS_MAX)?
                 .unwrap_or(limits::GRACE_MS_DEFAULT),
             log_bytes: integer(config, "logBytes", limits::LOG_BYTES_MIN, limits::LOG_BYTES_MAX)?,
+            timeout_ms: integer(config, "timeoutMs", 1, limits::TIMEOUT_MS_MAX)?,
         };
         if command.to_spec().to_string().len() > limits::SPEC_BYTES_MAX {
             return invalid("spec", format!("longer than {} bytes in all", limits::SPEC_BYTES_MAX));
@@ -171,6 +174,9 @@ impl Command {
         }
         if let Some(bytes) = self.log_bytes {
             config.insert("logBytes".into(), bytes.into());
+        }
+        if let Some(timeout_ms) = self.timeout_ms {
+            config.insert("timeoutMs".into(), timeout_ms.into());
         }
         json!({"schema": SCHEMA, "config": config})
     }

@@ -27,7 +27,8 @@ pub struct Limits {
     pub cache_bytes: u64,
     /// The size a rollback journal or WAL is cut back to.
     pub journal_bytes: u64,
-    /// Pages in the WAL before a checkpoint: 256 of 4 KiB is 1 MiB of flash, 1000 is SQLite's own default.
+    /// Pages of 1 KiB in the WAL before a checkpoint writes them into the database: the more, the
+    /// more often a page that changes with every Run is written once for many.
     pub checkpoint_pages: u32,
     /// Threads that run handlers, and connections kept to the HTTP library (design D12).
     pub http_workers: usize,
@@ -55,7 +56,7 @@ pub const EDGE: Limits = Limits {
     queued_runs: 256,
     cache_bytes: MIB,
     journal_bytes: MIB,
-    checkpoint_pages: 256,
+    checkpoint_pages: 1024,
     http_workers: 4,
     connections: 32,
     attempt_log_bytes: 4 * MIB,
@@ -73,7 +74,7 @@ pub const STANDALONE: Limits = Limits {
     queued_runs: 4096,
     cache_bytes: 8 * MIB,
     journal_bytes: 8 * MIB,
-    checkpoint_pages: 1000,
+    checkpoint_pages: 4096,
     http_workers: 8,
     connections: 128,
     attempt_log_bytes: 64 * MIB,

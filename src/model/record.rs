@@ -96,6 +96,17 @@ pub struct Attempt {
     pub end: End,
 }
 
+/// When an Attempt's time is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// On the wall clock, for people.
+    pub at_ms: i64,
+    /// The boot in which `boot_ms` counts.
+    pub boot: super::id::Uuid,
+    /// Milliseconds since that boot; it decides, because the wall clock may jump (design D9).
+    pub boot_ms: i64,
+}
+
 /// How an Attempt ended, as far as it is known. All `None` while it has not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {

@@ -81,6 +81,10 @@ pub const INVALID_TASK_DELETION: Word = word(400, "invalid_task_deletion_request
 pub const RUN_NOT_FOUND: Word = word(404, "run_not_found");
 /// The Run has no Attempt of this number.
 pub const ATTEMPT_NOT_FOUND: Word = word(404, "attempt_not_found");
+/// The body is not a canonical cancellation.
+pub const INVALID_RUN_CANCELLATION: Word = word(400, "invalid_run_cancellation_request");
+/// The intent to end a Run could not be stored.
+pub const RUN_CANCELLATION_UNAVAILABLE: Word = word(503, "run_cancellation_unavailable");
 /// The Run could not be read.
 pub const RUN_QUERY_UNAVAILABLE: Word = word(503, "run_query_unavailable");
 /// The Runs could not be listed.
@@ -144,6 +148,11 @@ pub const fn task_start_fence(reason: FenceReason) -> Word {
 /// A refused task definition.
 pub const fn task_definition_fence(reason: FenceReason) -> Word {
     fence("task_definition_fence_rejected", reason.word())
+}
+
+/// A refused cancellation.
+pub const fn run_cancellation_fence(reason: FenceReason) -> Word {
+    fence("run_cancellation_fence_rejected", reason.word())
 }
 
 /// A refused access change.

@@ -162,3 +162,69 @@ pub(super) fn read_full(fd: RawFd, bytes: &mut [u8]) -> Result<usize, i32> {
 pub(super) fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::fork::{self, Fork};
+    use crate::process::wait::{self, Ended, Waited};
+
+    fn is_open(fd: RawFd) -> bool {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+    }
+
+    /// The exit code of `act` in a forked child, which may only do what is async-signal-safe.
+    fn in_child(act: impl FnOnce() -> i32) -> i32 {
+        match fork::plain().unwrap() {
+            Fork::Child => crate::process::own::exit_now(act()),
+            Fork::Parent(pid) => loop {
+                match wait::one(pid).unwrap() {
+                    Waited::Gone(_, Ended::Exited(code)) => return code,
+                    Waited::Alive => std::thread::sleep(std::time::Duration::from_millis(1)),
+                    other => panic!("{other:?}"),
+                }
+            },
+        }
+    }
+
+    #[test]
+    fn every_way_to_close_the_rest_closes_all_of_it() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        for close in [close_from, |first| assert!(close_listed(first)), close_counted] {
+            let code = in_child(|| {
+                for target in (10..400).step_by(3) {
+                    // SAFETY: no pointer is passed.
+                    unsafe { libc::dup2(null.as_raw_fd(), target) };
+                }
+                close(7);
+                (7..500).filter(|fd| is_open(*fd)).count() as i32 + i32::from(!is_open(2))
+            });
+            assert_eq!(code, 0);
+        }
+    }
+
+    #[test]
+    fn descriptors_that_cross_are_placed_right() {
+        let (read, write) = io::pipe().unwrap();
+        let code = in_child(|| {
+            // SAFETY: no pointer is passed.
+            unsafe { libc::dup2(read.as_raw_fd(), 9) };
+            // SAFETY: no pointer is passed.
+            unsafe { libc::dup2(write.as_raw_fd(), 8) };
+            // Both are wanted where the other, or something else, is.
+            let keep = |from| Place { from, until_exec: false };
+            let places = [keep(9), keep(8), keep(8), Place { from: 9, until_exec: true }];
+            if place(&places).is_err() {
+                return 1;
+            }
+            close_from(4);
+            let mut byte = [0];
+            let passed = write_all(2, b"x").is_ok() && read_full(3, &mut byte) == Ok(1) && byte == *b"x";
+            // SAFETY: no pointer is passed.
+            let flags = unsafe { [libc::fcntl(0, libc::F_GETFD), libc::fcntl(3, libc::F_GETFD)] };
+            if passed && flags == [0, libc::FD_CLOEXEC] { 0 } else { 2 }
+        });
+        assert_eq!(code, 0);
+    }
+}

@@ -8,13 +8,15 @@ use super::fd::{self, Place};
 use super::step::{self, LaunchFailure, LaunchStep};
 use super::{own, signals, stat, wait};
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileTypeExt as _;
 
 /// Where the shim finds its orders, and later the release.
-pub(super) const ORDERS_FD: RawFd = 3;
+const ORDERS_FD: RawFd = 3;
 /// Where the shim reports.
-pub(super) const STATUS_FD: RawFd = 4;
+const STATUS_FD: RawFd = 4;
 /// The binary to execute, until exec.
 const EXE_FD: RawFd = 5;
 
@@ -42,13 +44,12 @@ fn become_shim(exe: RawFd, null: RawFd, orders: RawFd, status: RawFd) -> ! {
     let keep = |from| Place { from, until_exec: false };
     let places =
         [keep(null), keep(null), keep(null), keep(orders), keep(status), Place { from: exe, until_exec: true }];
-    let (at, failure) = match fd::place(&places) {
-        Err(errno) => (status, LaunchFailure { step: LaunchStep::Descriptors, errno }),
-        Ok(()) => {
-            fd::close_from(EXE_FD + 1);
-            signals::restore_defaults();
-            (STATUS_FD, LaunchFailure { step: LaunchStep::ExecShim, errno: exec_shim() })
-        }
+    let (at, failure) = if let Err(errno) = fd::place(&places) {
+        (status, LaunchFailure { step: LaunchStep::Descriptors, errno })
+    } else {
+        fd::close_from(EXE_FD + 1);
+        signals::restore_defaults();
+        (STATUS_FD, LaunchFailure { step: LaunchStep::ExecShim, errno: exec_shim() })
     };
     let _ = fd::write_all(at, &step::report(Err(failure)));
     own::exit_now(127)
@@ -75,6 +76,16 @@ fn exec_shim() -> i32 {
         }
     }
     fd::errno()
+}
+
+/// In the shim: its orders and where it reports; `None` when somebody typed the command. Once only.
+pub(super) fn inherited_pipes() -> Option<(File, OwnedFd)> {
+    let take = |number: RawFd| {
+        let meta = std::fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
+        // SAFETY: the descriptor is open, a pipe, and by the protocol belongs to the caller alone.
+        meta.file_type().is_fifo().then(|| unsafe { OwnedFd::from_raw_fd(number) })
+    };
+    Some((File::from(take(ORDERS_FD)?), take(STATUS_FD)?))
 }
 
 /// Who returns from a [`plain`] fork.

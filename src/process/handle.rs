@@ -10,7 +10,7 @@ const PREFIX: &str = "ql3lp1";
 /// One process of one boot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Handle {
-    /// The boot it belongs to (/proc/sys/kernel/random/boot_id).
+    /// The boot it belongs to (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: Uuid,
     /// Its number.
     pub pid: i32,

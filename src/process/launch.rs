@@ -263,23 +263,27 @@ impl Shim {
 
     /// Ends a shim that will never be released. Its number is still ours, because nobody else frees it.
     fn end(self, children: &Children) {
-        let Self { pid, orders, mut status, .. } = self;
         // The closed pipe lets it remove what it began; it has a moment for that.
-        drop(orders);
-        let mut moment = [poll::readable(status.as_fd())];
-        while matches!(poll::wait(&mut moment, Some(ABANDON_MS)), Ok(ready) if ready > 0)
-            && status.read(&mut [0; REPORT_BYTES]).is_ok_and(|got| got > 0)
-        {}
-        let _ = signals::send(pid, libc::SIGKILL);
-        let end = clock::boottime_ms() + limits::KILL_WAIT_MS as i64;
-        while !children.free(pid) {
-            if clock::boottime_ms() > end || poll::wait(&mut [], Some(1)).is_err() {
-                // In the kernel's hands (D state); the reaper will see it end.
-                children.let_go(pid);
-                return;
-            }
+        drop(self.orders);
+        if is_freed(self.pid, children, ABANDON_MS) {
+            return;
+        }
+        let _ = signals::send(self.pid, libc::SIGKILL);
+        if !is_freed(self.pid, children, limits::KILL_WAIT_MS) {
+            // In the kernel's hands (D state); the reaper will see it end.
+            children.let_go(self.pid);
         }
     }
+}
+
+fn is_freed(pid: i32, children: &Children, wait_ms: u64) -> bool {
+    let end = clock::boottime_ms() + wait_ms as i64;
+    while !children.free(pid) {
+        if clock::boottime_ms() > end || poll::wait(&mut [], Some(1)).is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 /// How long an abandoned shim may take to remove what it began.

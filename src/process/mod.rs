@@ -29,6 +29,7 @@ pub mod signals;
 pub mod stat;
 mod step;
 pub mod stop;
+pub mod sweep;
 pub mod timer;
 mod tree;
 mod wait;

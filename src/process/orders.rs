@@ -126,7 +126,7 @@ impl Packer {
 
     fn text(&mut self, parts: &[&[u8]]) {
         self.count(parts.iter().map(|part| part.len()).sum());
-        parts.iter().for_each(|part| self.0.extend(*part));
+        self.0.extend(parts.iter().copied().flatten());
         self.0.push(0);
     }
 }

@@ -1,4 +1,4 @@
-//! poll(2), with boottime-free millisecond timeouts and EINTR told as "nothing yet".
+//! poll(2), with millisecond timeouts, and with EINTR told as "nothing yet".
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -25,7 +25,9 @@ pub fn wait(fds: &mut [libc::pollfd], timeout_ms: Option<u64>) -> io::Result<usi
     }
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::Interrupted {
-        fds.iter_mut().for_each(|fd| fd.revents = 0);
+        for fd in fds {
+            fd.revents = 0;
+        }
         return Ok(0);
     }
     Err(error)

@@ -59,13 +59,18 @@ pub(super) fn folder(path: &Path) -> io::Result<()> {
         Err(e) => return Err(e),
     }
     let meta = std::fs::symlink_metadata(path)?;
-    if meta.is_dir() && meta.uid() == own_uid() && meta.mode() & 0o077 == 0 {
+    if meta.is_dir() && meta.uid() == own_uid() && is_closed(&meta) {
         return Ok(());
     }
     Err(io::Error::new(
         io::ErrorKind::InvalidData,
         "a folder of the state is not private: it must be a directory of mode 0700 that belongs to this user",
     ))
+}
+
+fn is_closed(meta: &Metadata) -> bool {
+    const GROUP_AND_OTHERS: u32 = 0o077;
+    meta.mode() & GROUP_AND_OTHERS == 0
 }
 
 fn own_uid() -> u32 {

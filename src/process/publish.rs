@@ -62,12 +62,14 @@ impl Drop for Draft {
 /// finish that ([`finish`]).
 pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat2(from, to) {
-        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL)) => {
-            std::fs::hard_link(from, to)?;
-            std::fs::remove_file(from)
-        }
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL)) => link_new(from, to),
         done => done,
     }
+}
+
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
 }
 
 /// Ends a publication that was cut between its two steps: `temp` goes if it is the same file as `name`.
@@ -124,6 +126,14 @@ mod tests {
         drop(Draft::begin(temp.clone(), 1).unwrap());
         assert!(!temp.exists(), "an abandoned draft is gone");
         can_publish(&root).unwrap();
+        for rename in [renameat2, link_new] {
+            std::fs::write(&temp, "third").unwrap();
+            assert_eq!(rename(&temp, &name).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            rename(&temp, &root.join("other")).unwrap();
+            assert_eq!(std::fs::read(root.join("other")).unwrap(), b"third");
+            assert!(!temp.exists());
+            std::fs::remove_file(root.join("other")).unwrap();
+        }
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 1);
     }
 

@@ -1,24 +1,306 @@
-//! How much room there is: PIDs, memory, space (design D17).
+//! How much room there is: PIDs, memory, space (design D17). Read anew each time; nothing is kept.
+//!
+//! Limits of cgroups count for the own group and every ancestor, in version 1 and 2, whichever is
+//! mounted. What cannot be read limits nothing: a missing file must not stop every task of a router.
+
+use std::ffi::{CString, OsStr};
 use std::io;
-use std::path::Path;
-/// s
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+/// PIDs (threads count) that may still be made here; `u64::MAX` when nothing says.
+pub fn pids_free() -> u64 {
+    free_pids(Path::new("/"))
+}
+
+/// Memory in bytes that may still be taken here; `u64::MAX` when nothing says.
+pub fn memory_free() -> u64 {
+    free_memory(Path::new("/"))
+}
+
+fn free_pids(root: &Path) -> u64 {
+    let groups = Groups::of(root);
+    let in_groups = groups.levels("pids", |group| {
+        let max = number_in(&group.join("pids.max"))?;
+        Some(max.saturating_sub(number_in(&group.join("pids.current"))?))
+    });
+    let kernel = root.join("proc/sys/kernel");
+    let max = ["threads-max", "pid_max"].iter().filter_map(|name| number_in(&kernel.join(name))).min();
+    let in_kernel = max.zip(threads(root)).map(|(max, now)| max.saturating_sub(now));
+    in_groups.into_iter().chain(in_kernel).min().unwrap_or(u64::MAX)
+}
+
+/// The kernel's own count of threads: the number after the slash in /proc/loadavg.
+fn threads(root: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(root.join("proc/loadavg")).ok()?;
+    text.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
+}
+
+fn free_memory(root: &Path) -> u64 {
+    let groups = Groups::of(root);
+    let in_groups = groups.levels("memory", |group| {
+        let (max, used, cache) = if group.join("memory.max").exists() {
+            ("memory.max", "memory.current", "inactive_file")
+        } else {
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        };
+        let max = number_in(&group.join(max))?;
+        let used = number_in(&group.join(used))?;
+        // Cache that nobody uses is given back under pressure, before anybody is killed.
+        let cache = named_number(&group.join("memory.stat"), cache).unwrap_or(0);
+        Some(max.saturating_sub(used.saturating_sub(cache)))
+    });
+    // In KiB, as "MemAvailable:   123 kB".
+    let available = named_number(&root.join("proc/meminfo"), "MemAvailable:").map(|kib| kib.saturating_mul(1024));
+    in_groups.into_iter().chain(available).min().unwrap_or(u64::MAX)
+}
+
+/// A file with one number; `None` for "max", which limits nothing.
+fn number_in(path: &Path) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The number after a name, in a file of such lines.
+fn named_number(path: &Path, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut words = text.lines().map(str::split_ascii_whitespace);
+    words.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok()).flatten())
+}
+
+/// Where this process stands in the cgroup trees.
+struct Groups {
+    root: PathBuf,
+    own: String,
+    mounts: Vec<u8>,
+}
+
+impl Groups {
+    fn of(root: &Path) -> Self {
+        Self {
+            root: root.to_path_buf(),
+            own: std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default(),
+            // Mount points are bytes, not necessarily text.
+            mounts: std::fs::read(root.join("proc/self/mountinfo")).unwrap_or_default(),
+        }
+    }
+
+    /// Looks at the own group and every ancestor, in each tree that may have this controller.
+    fn levels(&self, controller: &str, look: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
+        let mut least = None;
+        for (top, own) in self.places(controller) {
+            let mut group = top.join(&own);
+            loop {
+                least = [least, look(&group)].into_iter().flatten().min();
+                if group == top || !group.pop() {
+                    break;
+                }
+            }
+        }
+        least
+    }
+
+    /// Each tree's mount point, and the own group below it.
+    fn places(&self, controller: &str) -> Vec<(PathBuf, PathBuf)> {
+        let lines = self.mounts.split(|byte| *byte == b'\n');
+        let places = lines.filter_map(Mount::parse).filter(|mount| mount.has(controller)).filter_map(|mount| {
+            let version = if mount.is_v2 { "" } else { controller };
+            let own = own_path(&self.own, version)?;
+            // Of a mount that shows only a part, what lies above it is out of sight; of a group outside
+            // that part, only the top is seen.
+            let below = own.strip_prefix(&mount.root).unwrap_or(Path::new("")).to_path_buf();
+            let top = self.root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
+            Some((top, below))
+        });
+        places.collect()
+    }
+}
+
+/// The group's path in the tree of this controller; of version 2 when it is empty (cgroups(7)).
+fn own_path<'a>(own: &'a str, controller: &str) -> Option<&'a Path> {
+    own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let found = if controller.is_empty() {
+            id == "0" && controllers.is_empty()
+        } else {
+            controllers.split(',').any(|name| name == controller)
+        };
+        found.then_some(Path::new(path))
+    })
+}
+
+/// One cgroup mount of /proc/self/mountinfo (`proc_pid_mountinfo(5)`).
+struct Mount {
+    root: PathBuf,
+    point: PathBuf,
+    is_v2: bool,
+    options: Vec<u8>,
+}
+
+impl Mount {
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let (root, point) = (fields.nth(3)?, fields.next()?);
+        // Any number of optional fields ends at a lone dash.
+        let kind = fields.by_ref().skip_while(|field| *field != b"-").nth(1)?;
+        let is_v2 = match kind {
+            b"cgroup2" => true,
+            b"cgroup" => false,
+            _ => return None,
+        };
+        let options = fields.nth(1)?.to_vec();
+        Some(Self { root: unescape(root), point: unescape(point), is_v2, options })
+    }
+
+    fn has(&self, controller: &str) -> bool {
+        self.is_v2 || self.options.split(|byte| *byte == b',').any(|option| option == controller.as_bytes())
+    }
+}
+
+/// Blanks and backslashes in mountinfo are written as three octal digits.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        if let [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] = rest {
+            path.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+            rest = tail;
+        } else {
+            path.push(*first);
+            rest = tail;
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(path))
+}
+
+/// The space of a file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// f
+    /// Bytes that this user may still write.
     pub free_bytes: u64,
-    /// t
+    /// Bytes altogether.
     pub total_bytes: u64,
-    /// m
+    /// Whether it lives in memory, so that what is written is taken from everybody.
     pub is_tmpfs: bool,
 }
-/// x
-pub fn pids_free() -> Option<u64> {
-    None
+
+/// The space of the file system that holds `path`.
+#[allow(clippy::useless_conversion, clippy::unnecessary_cast)] // the fields' widths differ by target
+pub fn space(path: &Path) -> io::Result<Space> {
+    // TMPFS_MAGIC and RAMFS_MAGIC of statfs(2).
+    const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+    let name: &OsStr = path.as_os_str();
+    let path = CString::new(name.as_bytes())?;
+    let mut about = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the path is NUL-terminated and `about` is valid for the call to fill.
+    if unsafe { libc::statfs(path.as_ptr(), about.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: filled by the call, and all-zero before it.
+    let about = unsafe { about.assume_init() };
+    let block = about.f_bsize as u64;
+    Ok(Space {
+        free_bytes: block.saturating_mul(about.f_bavail as u64),
+        total_bytes: block.saturating_mul(about.f_blocks as u64),
+        is_tmpfs: IN_MEMORY.contains(&u64::from(about.f_type as u32)),
+    })
 }
-/// x
-pub fn memory_free() -> Option<u64> {
-    None
-}
-/// x
-pub fn space(_: &Path) -> io::Result<Space> {
-    Ok(Space { free_bytes: 1 << 40, total_bytes: 1 << 41, is_tmpfs: false })
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(name: &str, files: &[(&str, &str)]) -> PathBuf {
+        let root = crate::process::scratch::folder(name);
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    const KERNEL: [(&str, &str); 4] = [
+        ("proc/sys/kernel/threads-max", "1000\n"),
+        ("proc/sys/kernel/pid_max", "32768\n"),
+        ("proc/loadavg", "0.00 0.01 0.05 1/100 1234\n"),
+        ("proc/meminfo", "MemTotal: 2000 kB\nMemAvailable:    1000 kB\n"),
+    ];
+
+    #[test]
+    fn without_cgroups_the_kernel_decides() {
+        let root = tree("room-plain", &KERNEL);
+        assert_eq!((free_pids(&root), free_memory(&root)), (900, 1000 * 1024));
+        let empty = tree("room-empty", &[]);
+        assert_eq!((free_pids(&empty), free_memory(&empty)), (u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn version_2_counts_every_ancestor() {
+        let mut files = vec![
+            ("proc/self/cgroup", "0::/a/b\n"),
+            (
+                "proc/self/mountinfo",
+                "29 23 0:26 / /sys/fs/cg\\040roup rw,nosuid shared:4 - cgroup2 none rw,nsdelegate\n",
+            ),
+            ("sys/fs/cg roup/a/b/pids.max", "max\n"),
+            ("sys/fs/cg roup/a/b/pids.current", "5\n"),
+            ("sys/fs/cg roup/a/pids.max", "64\n"),
+            ("sys/fs/cg roup/a/pids.current", "60\n"),
+            ("sys/fs/cg roup/a/b/memory.max", "500000\n"),
+            ("sys/fs/cg roup/a/b/memory.current", "450000\n"),
+            ("sys/fs/cg roup/a/b/memory.stat", "anon 1\ninactive_file 100000\n"),
+            ("sys/fs/cg roup/a/memory.max", "max\n"),
+        ];
+        files.extend(KERNEL);
+        let root = tree("room-v2", &files);
+        assert_eq!((free_pids(&root), free_memory(&root)), (4, 150_000));
+    }
+
+    #[test]
+    fn version_1_beside_an_almost_empty_version_2() {
+        let mut files = vec![
+            ("proc/self/cgroup", "9:name=systemd:/\n8:cpu,pids:/a\n4:memory:/outer/box/m\n0::/\n"),
+            (
+                "proc/self/mountinfo",
+                "23 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                 39 31 0:36 / /cg/pids rw,relatime - cgroup cgroup rw,cpu,pids\n\
+                 35 31 0:32 /outer/box /cg/memory rw,relatime - cgroup cgroup rw,memory\n\
+                 41 31 0:38 / /cg/unified rw,relatime - cgroup2 cgroup2 rw\n",
+            ),
+            ("cg/pids/a/pids.max", "10\n"),
+            ("cg/pids/a/pids.current", "12\n"),
+            ("cg/unified/cgroup.procs", ""),
+            ("cg/memory/m/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("cg/memory/m/memory.usage_in_bytes", "100\n"),
+            ("cg/memory/memory.limit_in_bytes", "9000\n"),
+            ("cg/memory/memory.usage_in_bytes", "5000\n"),
+            ("cg/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 1000\n"),
+        ];
+        files.extend(KERNEL);
+        let root = tree("room-v1", &files);
+        assert_eq!((free_pids(&root), free_memory(&root)), (0, 5000), "over the limit is no room, not a wrap");
+    }
+
+    #[test]
+    fn a_group_outside_its_mount_is_seen_at_the_top() {
+        let mut files = vec![
+            ("proc/self/cgroup", "0::/../other\n"),
+            ("proc/self/mountinfo", "29 23 0:26 /mine /cg rw - cgroup2 none rw\n"),
+            ("cg/pids.max", "30\n"),
+            ("cg/pids.current", "10\n"),
+        ];
+        files.extend(KERNEL);
+        assert_eq!(free_pids(&tree("room-outside", &files)), 20);
+    }
+
+    #[test]
+    fn this_machine_has_room() {
+        assert!((8..1 << 30).contains(&pids_free()));
+        assert!(memory_free() > 1024 * 1024);
+        let here = space(Path::new("/")).unwrap();
+        assert!(here.free_bytes <= here.total_bytes && here.total_bytes > 0);
+        assert!(space(Path::new("/dev/shm")).map_or(true, |shm| shm.is_tmpfs));
+    }
 }

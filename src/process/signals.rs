@@ -169,3 +169,25 @@ pub(super) fn send(pid: i32, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: no pointer is passed.
     if unsafe { libc::kill(pid, signal) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::poll;
+
+    #[test]
+    fn blocked_signals_arrive_as_input() {
+        // In a thread of its own: the mask is a thread's, and a signal to a thread stays there.
+        let listen = || {
+            let signals = Signals::block().unwrap();
+            assert_eq!(signals.take().unwrap(), None);
+            for (number, signal) in [(libc::SIGHUP, Signal::Hangup), (libc::SIGTERM, Signal::Terminate)] {
+                // SAFETY: the thread is this one, and the signal is blocked in it.
+                unsafe { libc::pthread_kill(libc::pthread_self(), number) };
+                assert_eq!(poll::wait(&mut [poll::readable(signals.as_fd())], Some(10_000)).unwrap(), 1);
+                assert_eq!((signals.take().unwrap(), signals.take().unwrap()), (Some(signal), None));
+            }
+        };
+        std::thread::spawn(listen).join().unwrap();
+    }
+}

@@ -1,4 +1,4 @@
-//! /proc/<pid>/stat, the few fields that make an identity (proc_pid_stat(5)).
+//! /proc/<pid>/stat, the few fields that make an identity (`proc_pid_stat(5)`).
 
 use std::fs::File;
 use std::io::{self, Read as _};

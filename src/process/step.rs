@@ -160,7 +160,7 @@ impl fmt::Display for LaunchFailure {
 }
 
 impl LaunchFailure {
-    fn with_errno(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+    fn with_errno(self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
         if self.errno == 0 {
             return f.write_str(what);
         }

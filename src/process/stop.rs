@@ -119,3 +119,12 @@ pub fn signal_exact(handle: &Handle, signal: libc::c_int) -> Signalled {
         Err(_) => Signalled::Unknown,
     }
 }
+
+/// Verifies the whole identity, then ends everything below that process, but not itself: how many
+/// were ended, `None` when the identity is not proven or /proc gives nothing. Bounded, without a wait.
+pub fn kill_descendants(handle: &Handle) -> Option<usize> {
+    match identity::inspect(handle) {
+        Inspection::Running => tree::kill_below(handle.pid).ok(),
+        _ => None,
+    }
+}

@@ -22,7 +22,7 @@ pub(super) fn below(root: i32) -> io::Result<Vec<Process>> {
     Ok(closure(&snapshot()?, root))
 }
 
-fn snapshot() -> io::Result<Vec<Stat>> {
+pub(super) fn snapshot() -> io::Result<Vec<Stat>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();

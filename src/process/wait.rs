@@ -73,6 +73,16 @@ fn wait(pid: i32) -> io::Result<Waited> {
     }
 }
 
+/// Waits for this child's end and frees it. Blocks, so it is for one that was just killed.
+pub fn until_gone(pid: i32) {
+    // SAFETY: the status is not asked for.
+    while unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } < 0 {
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+}
+
 /// The number of some ended child, which stays as it is: nobody's status is taken.
 pub fn peek() -> Option<i32> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();

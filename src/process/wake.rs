@@ -36,3 +36,19 @@ impl AsFd for Wake {
         self.0.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::poll;
+
+    #[test]
+    fn rings_that_come_together_are_one() {
+        let wake = Wake::new().unwrap();
+        let ready = || poll::wait(&mut [poll::readable(wake.as_fd())], Some(0)).unwrap();
+        assert_eq!((ready(), wake.clear()), (0, false));
+        wake.ring();
+        wake.ring();
+        assert_eq!((ready(), wake.clear(), wake.clear(), ready()), (1, true, false, 0));
+    }
+}

@@ -6,6 +6,7 @@ use crate::process::{clock, publish};
 use crate::store::Store;
 use crate::store::open::{self, Initialised, Options};
 use crate::store::state::StateDir;
+use std::io;
 use std::path::Path;
 
 /// What `init` did.
@@ -23,12 +24,7 @@ pub fn init(path: &Path, reissue_owner: bool) -> Result<Report, String> {
     // A new token for a mistyped path must not leave a state behind.
     let state = if reissue_owner { StateDir::open(path) } else { StateDir::create(path) }.map_err(|e| e.to_string())?;
     let lock = state.lock("init").map_err(|e| e.to_string())?;
-    publish::can_publish(&state.receipts_dir()).map_err(|e| {
-        format!(
-            "the file system below {} can neither rename without replacing nor link ({e}); put the state elsewhere",
-            path.display()
-        )
-    })?;
+    publish::can_publish(&state.receipts_dir()).map_err(|e| cannot_publish(path, &e))?;
     // The profile's sizes do not change what is stored; serve applies its own.
     let options = || Options { limits: &EDGE, clock_ms: clock::wall_ms, vfs: None };
     let initialised = open::init(&state, &lock, &options()).map_err(|e| e.to_string())?;
@@ -36,6 +32,20 @@ pub fn init(path: &Path, reissue_owner: bool) -> Result<Report, String> {
     let owner = owner(&state, &store, reissue_owner);
     store.close();
     Ok(Report { store: initialised, owner: owner.map_err(|e| e.to_string())? })
+}
+
+/// Space can be made; a file system that lacks what publishing needs has to be left.
+fn cannot_publish(path: &Path, error: &io::Error) -> String {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!("the file system of {path} is full: free some space and try again")
+        }
+        _ => format!(
+            "the file system below {path} can neither rename without replacing nor link ({error}); put the state \
+             elsewhere"
+        ),
+    }
 }
 
 #[cfg(debug_assertions)]

@@ -143,7 +143,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
             on_rejected: Arc::new(move |reason| {
                 folded.note(if reason == "missing" { "bearer_missing" } else { "bearer_malformed" });
             }),
-            may_reopen: Arc::new(|| room::pids_free().is_none_or(|free| free >= limits::PIDS_FREE_MIN)),
+            may_reopen: Arc::new(|| room::pids_free() >= limits::PIDS_FREE_MIN),
             warn: Arc::new(|sentence| say("warn", "http", sentence)),
         });
         let server = server.map_err(|e| format!("cannot serve HTTP: {e}"))?;

@@ -11,11 +11,11 @@ use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::digest::Digest;
 use crate::model::event::{Actor, EventType};
-use crate::model::id::{AttemptId, RunId};
+use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::life::{AttemptMove, AttemptState, CancelReason, RunMove, RunState, outcome};
 use crate::model::limits::TIME_MS_MAX;
-use crate::model::record::{Completion, End};
-use rusqlite::{OptionalExtension as _, params};
+use crate::model::record::{Completion, Deadline, End};
+use rusqlite::{OptionalExtension as _, Row, params};
 use subtle::ConstantTimeEq as _;
 
 /// A Run and one of its Attempts, in the middle of a transaction.
@@ -29,6 +29,7 @@ pub(super) struct Live {
     token_digest: Option<Digest>,
     callback_sequence: i64,
     log_artifact: Option<String>,
+    deadline: Option<Deadline>,
     handle: Option<String>,
     pid: Option<i32>,
     run_error: Option<String>,
@@ -54,7 +55,8 @@ impl Live {
                 r.created_at_ms, r.started_at_ms, r.finished_at_ms, a.number, a.status, a.token_digest,
                 a.callback_sequence, a.log_artifact, a.handle, a.pid, a.created_at_ms, a.started_at_ms,
                 a.finished_at_ms, a.exit_code, a.signal, a.error_code, a.error_summary, a.log_complete, a.leftovers,
-                a.number = (SELECT max(number) FROM attempts WHERE run = r.id)
+                a.number = (SELECT max(number) FROM attempts WHERE run = r.id), a.deadline_at_ms, a.deadline_boot,
+                a.deadline_boot_ms
             FROM runs r JOIN attempts a ON a.run = r.id WHERE r.id = ?1 AND a.id = ?2";
         let now_ms = tx.now_ms();
         let mut query = tx.conn.prepare_cached(sql)?;
@@ -93,6 +95,7 @@ impl Live {
                     leftovers: row.get(24)?,
                 },
                 latest: row.get(25)?,
+                deadline: read_deadline(row, 26)?,
                 now_ms,
             })
         });
@@ -178,7 +181,8 @@ impl Live {
         ])?;
         let sql = "UPDATE attempts SET status = ?4, callback_sequence = ?5, token_digest = ?6, log_artifact = ?7,
             handle = ?8, pid = ?9, started_at_ms = ?10, finished_at_ms = ?11, exit_code = ?12, signal = ?13,
-            error_code = ?14, error_summary = ?15, log_complete = ?16, leftovers = ?17
+            error_code = ?14, error_summary = ?15, log_complete = ?16, leftovers = ?17, deadline_at_ms = ?18,
+            deadline_boot = ?19, deadline_boot_ms = ?20
             WHERE run = ?1 AND number = ?2 AND status = ?3";
         let moved = tx.conn.prepare_cached(sql)?.execute(params![
             self.run,
@@ -198,6 +202,9 @@ impl Live {
             self.end.error_summary,
             self.end.log_complete,
             self.end.leftovers,
+            self.deadline.map(|deadline| deadline.at_ms),
+            self.deadline.map(|deadline| *deadline.boot.as_bytes()),
+            self.deadline.map(|deadline| deadline.boot_ms),
         ])?;
         if changed == 1 && moved == 1 { Ok(()) } else { Err(Fail::Word("version_conflict")) }
     }
@@ -209,6 +216,7 @@ impl Live {
             && self.callback_sequence == 0
             && self.token_digest.is_none()
             && self.log_artifact.is_none()
+            && self.deadline.is_none()
             && self.handle.is_none()
             && self.pid.is_none()
             && self.attempt_started_at_ms.is_none()
@@ -231,6 +239,14 @@ impl Live {
         self.run_started_at_ms.get_or_insert(at_ms);
         Ok(true)
     }
+}
+
+/// Reads a deadline from three columns.
+pub(super) fn read_deadline(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Deadline>> {
+    let (at_ms, boot): (Option<i64>, Option<[u8; 16]>) = (row.get(at)?, row.get(at + 1)?);
+    let boot_ms: Option<i64> = row.get(at + 2)?;
+    let whole = at_ms.zip(boot).zip(boot_ms);
+    Ok(whole.map(|((at_ms, boot), boot_ms)| Deadline { at_ms, boot: Uuid::from_bytes(boot), boot_ms }))
 }
 
 /// A refused move after an event was already appended: the savepoint must go back.
@@ -256,6 +272,7 @@ impl Operation for BeginStart {
         }
         live.token_digest = Some(self.token_digest);
         live.log_artifact = Some(self.log_artifact);
+        live.deadline = self.deadline;
         if !live.move_attempt(tx, AttemptMove::Start, &Actor::System, &[])? {
             return Err(RACED);
         }

@@ -1,5 +1,6 @@
 //! What may be started next, and what is under way.
 
+use super::advance::read_deadline;
 use super::definition;
 use super::fail::Fail;
 use super::runs::read_attempt;
@@ -7,6 +8,7 @@ use super::start::{Candidate, CountActive, InFlight, ListCandidates, ListInFligh
 use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::limits;
+use crate::model::name::Name;
 use crate::model::task::TaskRef;
 use rusqlite::params;
 
@@ -58,22 +60,35 @@ impl Operation for ListInFlight {
                 (SELECT count(*) FROM attempts WHERE run = r.id AND status IN ('claimed', 'starting', 'running')),
                 a.token_digest, a.id, a.number, a.status, a.created_at_ms, a.started_at_ms, a.finished_at_ms,
                 a.log_artifact, a.handle, a.exit_code, a.signal, a.error_code, a.error_summary, a.log_complete,
-                a.leftovers
+                a.leftovers, a.deadline_at_ms, a.deadline_boot, a.deadline_boot_ms, r.project, r.task, r.task_revision,
+                r.task_digest
             FROM runs r INDEXED BY runs_open
                 JOIN attempts a ON a.run = r.id AND a.number = (SELECT max(number) FROM attempts WHERE run = r.id)
             WHERE r.finished_at_ms IS NULL AND r.status IN ('dispatching', 'running') ORDER BY r.id LIMIT ?1";
         let mut query = tx.conn.prepare_cached(sql)?;
         let rows = query.query_map(params![limit + 1], |row| {
-            Ok(InFlight {
+            let in_flight = InFlight {
                 run: row.get(0)?,
                 run_state: row.get(1)?,
                 run_version: row.get(2)?,
                 active_attempts: row.get(3)?,
                 token_digest: row.get(4)?,
                 attempt: read_attempt(row, 5)?,
-            })
+                deadline: read_deadline(row, 19)?,
+                grace_ms: limits::GRACE_MS_DEFAULT,
+            };
+            let task_ref = TaskRef { revision: row.get(24)?, digest: row.get(25)? };
+            Ok((in_flight, row.get::<_, Name>(22)?, row.get::<_, Name>(23)?, task_ref))
         })?;
-        let mut page = rows.collect::<Result<Vec<_>, _>>()?;
+        let mut page = Vec::new();
+        for row in rows {
+            let (mut in_flight, project, task, task_ref) = row?;
+            // A damaged revision cannot say its grace; its process still has to be looked after.
+            if let Ok(found) = definition::executable(tx, &project, &task, task_ref)? {
+                in_flight.grace_ms = found.command.grace_ms;
+            }
+            page.push(in_flight);
+        }
         let more = page.len() > limit;
         page.truncate(limit);
         Ok((page, more))

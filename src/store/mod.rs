@@ -13,6 +13,7 @@ mod advance;
 pub mod audit;
 mod batch;
 mod binding;
+pub mod cancel;
 mod candidate;
 mod column;
 mod credential;
@@ -24,6 +25,8 @@ mod journal;
 mod migrate;
 pub mod open;
 mod owner;
+#[cfg(test)]
+mod plan;
 mod publish;
 pub mod runs;
 pub mod start;

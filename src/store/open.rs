@@ -50,7 +50,9 @@ const COPYING: &str = "qinglet.db.copy";
 const SIDECARS: [&str; 3] = ["-wal", "-journal", "-shm"];
 /// "QLET": tells our files from any other SQLite database.
 const APPLICATION_ID: i64 = 0x514c_4554;
-const PAGE_BYTES: u32 = 4096;
+/// A commit writes whole pages, and most of a Run's commits change a few hundred bytes on each of
+/// several: measured, a Run costs 44 KiB of flash with these pages and 128 KiB with 4 KiB ones.
+const PAGE_BYTES: u32 = 1024;
 
 /// Makes the store, or brings an older one up to date after copying it; repeatable, and finishes
 /// what a crash left half done. Never runs by itself: `serve` only opens.
@@ -275,11 +277,10 @@ fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     ] {
         conn.set_db_config(flag, on)?;
     }
-    let mode = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
-    match mode {
-        Ok(mode) if mode == "wal" => {}
-        // Refused: a file system that cannot do it. Space and I/O faults show again below.
-        _ => conn.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?,
+    let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        // Refused, which is not an error: a file system that cannot do it keeps a rollback journal.
+        conn.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?;
     }
     conn.execute_batch(&format!(
         "PRAGMA synchronous = FULL;
@@ -377,3 +378,6 @@ fn explain(path: &Path, error: &rusqlite::Error) -> StateError {
         _ => StateError::new(format!("cannot use the store {} ({error}): try again", path.display())),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use crate::model::id::{AttemptId, MutationId, RunId};
 use crate::model::life::RunState;
 use crate::model::name::Name;
 use crate::model::policy::Authority;
-use crate::model::record::Completion;
+use crate::model::record::{Completion, Deadline};
 use crate::model::task::TaskRef;
 use crate::model::word::FenceReason;
 
@@ -98,6 +98,8 @@ pub struct BeginStart {
     pub token_digest: Digest,
     /// The log's artifact id.
     pub log_artifact: String,
+    /// When its time is up, if ever.
+    pub deadline: Option<Deadline>,
     /// Journal rows whose receipts are deleted, resolved along with this commit.
     pub resolved: Vec<AttemptId>,
 }
@@ -186,6 +188,10 @@ pub struct InFlight {
     pub attempt: crate::model::record::Attempt,
     /// The digest stored by T2.
     pub token_digest: Option<Digest>,
+    /// When its time is up, if ever.
+    pub deadline: Option<Deadline>,
+    /// Between TERM and KILL, as the task says.
+    pub grace_ms: i64,
 }
 
 /// Reads every dispatching or running Run, by Run id, at most `limit`; one more is fetched to tell

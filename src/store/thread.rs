@@ -8,7 +8,7 @@ use super::tx::Tx;
 use crate::model::limits;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, ThreadId};
 use std::time::Duration;
 
 /// One named transaction or read. Sealed: only this module's files can name what `perform` takes.
@@ -44,6 +44,7 @@ pub struct Store {
 
 struct Inner {
     queue: Arc<Queue>,
+    id: ThreadId,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -78,7 +79,8 @@ impl Store {
         let thread = thread.map_err(|e| {
             StateError::new(format!("cannot start the store's thread ({e}): free some memory or processes first"))
         })?;
-        Ok(Self { inner: Arc::new(Inner { queue, thread: Mutex::new(Some(thread)) }) })
+        let id = thread.thread().id();
+        Ok(Self { inner: Arc::new(Inner { queue, id, thread: Mutex::new(Some(thread)) }) })
     }
 
     /// Does one operation and waits for its commit, at most [`limits::STORE_WAIT_MS`].
@@ -116,11 +118,12 @@ impl Inner {
     fn close(&self) {
         self.queue.lock().closing = true;
         self.queue.wake.notify_all();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         // A reply that closes the store runs on the store's own thread, which cannot wait for itself.
-        if thread.as_ref().is_some_and(|thread| thread.thread().id() != std::thread::current().id())
-            && let Some(thread) = thread.take()
-        {
+        if std::thread::current().id() == self.id {
+            return;
+        }
+        // Held while waiting, so that everybody who closes returns only when it is done.
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // It panicked: the panic was printed, and its fence has answered everybody.
             let _ = thread.join();
         }
@@ -234,3 +237,6 @@ impl<O: Operation, R: FnOnce(Result<O::Out, StoreError>)> Drop for Pending<O, R>
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

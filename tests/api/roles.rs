@@ -23,7 +23,7 @@ fn method(route: &Route) -> &'static str {
 
 /// Who may use what: spec/control section 1, written out.
 #[rustfmt::skip]
-const MAY: [(&str, [bool; 4]); 15] = [
+const MAY: [(&str, [bool; 4]); 16] = [
     //                    owner  admin  operator viewer
     ("project.status",    [true, true,  true,    true]),
     ("task.list",         [true, true,  true,    true]),
@@ -34,6 +34,7 @@ const MAY: [(&str, [bool; 4]); 15] = [
     ("run.list",          [true, true,  true,    true]),
     ("run.get",           [true, true,  true,    true]),
     ("run.events.list",   [true, true,  true,    true]),
+    ("run.cancel",        [true, true,  true,    false]),
     ("run.log.read",      [true, true,  true,    true]),
     ("access.list",       [true, true,  false,   false]),
     ("access.bind",       [true, true,  false,   false]),
@@ -74,7 +75,7 @@ fn role_matrix_for_every_route() {
             decided += 1;
         }
     }
-    assert_eq!(decided, 15 * 4);
+    assert_eq!(decided, 16 * 4);
 }
 
 #[test]

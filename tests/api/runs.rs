@@ -23,7 +23,8 @@ fn started(world: &World, task: &str, seen: &(i64, String)) -> (RunId, AttemptId
 /// Gives an Attempt a log, as the engine does before it spawns.
 fn begun(world: &World, run: RunId, attempt: AttemptId, artifact: &str) {
     let token_digest = Digest::of("test", b"token");
-    let begin = BeginStart { run, attempt, token_digest, log_artifact: artifact.into(), resolved: Vec::new() };
+    let begin =
+        BeginStart { run, attempt, token_digest, log_artifact: artifact.into(), deadline: None, resolved: Vec::new() };
     assert_eq!(world.store.call(begin).unwrap(), Step::Done);
 }
 

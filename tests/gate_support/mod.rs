@@ -62,6 +62,8 @@ pub struct Fake {
     pub calls: AtomicUsize,
     pub inside: AtomicUsize,
     pub inside_most: AtomicUsize,
+    /// The last parameter of each request, in the order in which they were handled.
+    pub order: Mutex<Vec<String>>,
     held: Mutex<bool>,
     freed: Condvar,
     pub rejected: Mutex<Vec<&'static str>>,
@@ -86,6 +88,7 @@ impl Fake {
 impl Service for Fake {
     fn answer(&self, request: &Request) -> Answer {
         self.calls.fetch_add(1, Ordering::SeqCst);
+        self.order.lock().unwrap().extend(request.params.last().cloned());
         match request.route.operation {
             "hold" => {
                 let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
@@ -149,6 +152,11 @@ pub fn start(bounds: Bounds) -> Setup {
         warn: Arc::new(move |what| warned.warned.lock().unwrap().push(what.to_owned())),
     })
     .unwrap();
+    // A thread gives itself its name a moment after it was started.
+    until("every thread has its name", || {
+        let named = |name: &String| name == "gate" || (name.starts_with("http-") && name != "http-lib");
+        threads().iter().filter(|name| named(name)).count() > bounds.workers
+    });
     Setup { server, fake, folder }
 }
 

@@ -1,6 +1,7 @@
 //! A rig around the real launcher, the real shim and real folders, so that a test is a few lines.
 
-#![allow(dead_code, clippy::missing_panics_doc)] // each test file uses its part; a rig may panic
+#![allow(dead_code)] // each test file uses its part
+#![allow(clippy::unwrap_used, clippy::panic)] // a rig that cannot be built fails its test
 
 use qinglet::model::id::{AttemptId, IdSource, RunId};
 use qinglet::process::clock::wall_ms;
@@ -65,7 +66,7 @@ impl Rig {
             DirBuilder::new().mode(0o700).create(root.join(folder)).unwrap();
         }
         let children = Arc::new(Children::new());
-        let exe = open_exe(Path::new(env!("CARGO_BIN_EXE_qinglet"))).unwrap();
+        let exe = open_exe(&exe()).unwrap();
         let mut options = LauncherOptions::new(exe, Arc::clone(&children));
         change(&mut options);
         Self {
@@ -163,6 +164,65 @@ impl Drop for Rig {
             let _ = std::fs::remove_dir_all(&self.root);
         }
     }
+}
+
+/// The binary under test; a copy when this is a rerun.
+pub fn exe() -> PathBuf {
+    std::env::var_os(COPY).map_or_else(|| env!("CARGO_BIN_EXE_qinglet").into(), PathBuf::from)
+}
+
+const COPY: &str = "QINGLET_TEST_COPY";
+
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Copies a file by another process: one that this process has open for writing may just be inherited by
+/// a fork on another thread, and then it cannot be executed (ETXTBSY).
+pub fn copy(from: &Path, to: &Path) {
+    assert!(std::process::Command::new("cp").arg(from).arg(to).status().unwrap().success());
+}
+
+/// A file to be executed.
+pub fn write_program(path: &Path, text: &str, mode: u32) {
+    let draft = path.with_extension("draft");
+    std::fs::write(&draft, text).unwrap();
+    copy(&draft, path);
+    std::fs::remove_file(draft).unwrap();
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+}
+
+const NOBODY: u32 = 65_534;
+
+/// Runs this whole test file again as a user without rights, when root runs it; `except` is the caller.
+pub fn rerun_as_nobody(except: &str) {
+    use std::os::unix::process::CommandExt as _;
+    if is_root() {
+        rerun(|tests| {
+            let mut command = std::process::Command::new(tests);
+            command.args(["--skip", except]).uid(NOBODY).gid(NOBODY);
+            command
+        });
+    }
+}
+
+/// Runs a copy of this test file in a place that user can enter, the way `command` says.
+pub fn rerun(command: impl FnOnce(&Path) -> std::process::Command) {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let root = std::env::temp_dir().join(format!("qinglet-rerun-{}-{number}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&root);
+    std::fs::create_dir(&root).unwrap();
+    std::os::unix::fs::chown(&root, Some(NOBODY), Some(NOBODY)).unwrap();
+    let (tests, binary) = (root.join("tests"), root.join("qinglet"));
+    copy(&std::env::current_exe().unwrap(), &tests);
+    copy(&exe(), &binary);
+    let output = command(&tests).current_dir("/").env(COPY, binary).env("TMPDIR", &root).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!said.contains("running 0 tests"), "{said}");
+    std::fs::remove_dir_all(root).unwrap();
 }
 
 /// Waits until a child of ours has ended; it is not freed.

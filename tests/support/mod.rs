@@ -5,7 +5,10 @@
 // Each test file is a crate of its own and uses what it needs; here a panic is how a test fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
+pub mod folder;
+pub mod hold;
 pub mod http;
+pub mod mount;
 pub mod peer;
 pub mod tree;
 
@@ -113,6 +116,12 @@ impl Bench {
     pub fn env(&mut self, name: &str, value: &str) -> &mut Self {
         self.env.retain(|(known, _)| known != name);
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Uses another binary from now on, for instance a copy that is about to be replaced.
+    pub fn program(&mut self, path: &Path) -> &mut Self {
+        path.clone_into(&mut self.binary);
         self
     }
 

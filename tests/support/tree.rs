@@ -67,6 +67,26 @@ pub fn sleeps(pid: i32) -> u64 {
     status(pid, "voluntary_ctxt_switches:")
 }
 
+/// The most memory it ever had resident, in KiB.
+pub fn peak_kib(pid: i32) -> u64 {
+    status(pid, "VmHWM:")
+}
+
+/// How many bytes a process has read by system calls; `None` when it is gone.
+pub fn reads(pid: i32) -> Option<u64> {
+    io(pid, "rchar: ")
+}
+
+/// How many bytes a process has caused to be written to storage; `None` when it is gone.
+pub fn storage_writes(pid: i32) -> Option<u64> {
+    io(pid, "write_bytes: ")
+}
+
+fn io(pid: i32, field: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(field))?.parse().ok()
+}
+
 fn status(pid: i32, field: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(field));

@@ -21,8 +21,8 @@ pub const COMMAND: Command = Command {
         Flag::value("cwd", "DIR", "where it starts; / when not given"),
         Flag::value("env", "NAME=VALUE", "set an environment variable; may be given again").many(),
         Flag::value("grace", "TIME", "from asking it to end to forcing it, like 5s or 2m; 5s when not given"),
+        Flag::value("timeout", "TIME", "after so long it is ended, like 90s, 10m or 2h; never when not given"),
         Flag::switch("disabled", "store it switched off"),
-        Flag::later("timeout", "TIME"),
         Flag::later("retry", "N"),
         Flag::later("run-as", "USER[:GROUP]"),
         Flag::value("leftovers", "kill", "what becomes of processes it leaves behind"),
@@ -48,7 +48,10 @@ fn add(context: &Context, given: &Given) -> Result<Exit, Failure> {
         config["workingDirectory"] = folder.into();
     }
     if let Some(grace) = given.text("grace")? {
-        config["terminationGraceMs"] = duration("grace", grace)?.into();
+        config["terminationGraceMs"] = duration("grace", grace, 0, limits::GRACE_MS_MAX)?.into();
+    }
+    if let Some(timeout) = given.text("timeout")? {
+        config["timeoutMs"] = duration("timeout", timeout, 1, limits::TIMEOUT_MS_MAX)?.into();
     }
     match given.text("leftovers")? {
         None | Some("kill") => {}
@@ -88,9 +91,9 @@ fn environment(pairs: &[&str]) -> Result<Vec<Value>, Failure> {
     pairs.iter().map(entry).collect()
 }
 
-fn duration(option: &str, text: &str) -> Result<i64, Failure> {
-    parse_duration(text).filter(|ms| (0..=limits::GRACE_MS_MAX).contains(ms)).ok_or_else(|| {
-        let most = limits::GRACE_MS_MAX / 1000;
-        Failure::usage(format!("--{option} must be a time like 500ms, 5s or 2m, at most {most}s"))
+fn duration(option: &str, text: &str, least_ms: i64, most_ms: i64) -> Result<i64, Failure> {
+    parse_duration(text).filter(|ms| (least_ms..=most_ms).contains(ms)).ok_or_else(|| {
+        let most = most_ms / 1000;
+        Failure::usage(format!("--{option} must be a time like 500ms, 5s or 2m, from {least_ms}ms to {most}s"))
     })
 }

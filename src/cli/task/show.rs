@@ -52,6 +52,9 @@ fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {
             line("env", format!("{}={}", cell(&entry["name"]), cell(&entry["value"])));
         }
         line("starts in", config["workingDirectory"].as_str().unwrap_or("/").to_owned());
+        if let Some(timeout) = config["timeoutMs"].as_i64() {
+            line("timeout", took(timeout));
+        }
         if let Some(grace) = config["terminationGraceMs"].as_i64() {
             line("grace", took(grace));
         }

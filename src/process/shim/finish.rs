@@ -27,6 +27,12 @@ impl Moment {
     pub(super) fn now() -> Self {
         Self { wall_ms: clock::wall_ms(), boottime_ms: clock::boottime_ms() }
     }
+
+    /// Whether somebody set the wall clock between the two, in either direction.
+    const fn is_stepped_until(self, end: Self) -> bool {
+        let drift = (end.wall_ms - self.wall_ms) - (end.boottime_ms - self.boottime_ms);
+        drift.abs() > STEP_MS
+    }
 }
 
 /// What is needed at the end. Dropped instead, both drafts are removed.
@@ -85,7 +91,6 @@ impl End {
         let _ = self.fact.publish(&self.fact_name, &fact.pack(), false);
 
         let elapsed_ms = (watched.at.boottime_ms - start.boottime_ms).max(0);
-        let wall_elapsed_ms = watched.at.wall_ms - start.wall_ms;
         let (exit_code, signal) = match start_error {
             Some(failure) => (failure.exit_code(), None),
             None => (watched.main.exit_code(), watched.main.signal()),
@@ -103,10 +108,24 @@ impl End {
             elapsed_ms,
             finished_boottime_ms: watched.at.boottime_ms,
             log_complete: output.is_complete,
-            clock_stepped: (wall_elapsed_ms - elapsed_ms).abs() > STEP_MS,
+            clock_stepped: start.is_stepped_until(watched.at),
             leftovers: u32::try_from(watched.leftovers).unwrap_or(u32::MAX),
         };
         let _ = self.receipt.publish(&self.receipt_name, &receipt::pack(&receipt), true);
         exit_code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_shows_in_either_direction() {
+        let start = Moment { wall_ms: 1_000_000, boottime_ms: 5_000 };
+        let after = |wall: i64, boottime: i64| Moment { wall_ms: 1_000_000 + wall, boottime_ms: 5_000 + boottime };
+        assert!(!start.is_stepped_until(after(60_000, 60_500)));
+        assert!(start.is_stepped_until(after(3_600_000, 60_000)));
+        assert!(start.is_stepped_until(after(-3_600_000, 60_000)));
     }
 }

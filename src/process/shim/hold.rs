@@ -36,15 +36,15 @@ pub(super) fn fork(orders: &OrdersView<'_>, output: PipeWriter) -> Result<HeldUs
         Fork::Parent(pid) => pid,
     };
     drop((hold_read, report_write, output));
-    let held = HeldUser { pid, hold, report };
-    match held.next_report() {
-        Some(Ok(())) => Ok(held),
+    let user = HeldUser { pid, hold, report };
+    match user.next_report() {
+        Some(Ok(())) => Ok(user),
         Some(Err(failure)) => {
-            held.abandon();
+            user.abandon();
             Err(failure)
         }
         None => {
-            held.abandon();
+            user.abandon();
             Err(LaunchFailure { step: LaunchStep::User, errno: libc::ECHILD })
         }
     }
@@ -72,9 +72,7 @@ impl HeldUser {
         // Not freed by anybody else, so its number is still its own.
         let _ = signals::send(self.pid, libc::SIGKILL);
         drop(self.hold);
-        // Its end of the report pipe closes when it is gone.
-        let _ = fd::read_full(self.report.as_raw_fd(), &mut [0; REPORT_BYTES + 1]);
-        let _ = wait::one(self.pid);
+        wait::until_gone(self.pid);
     }
 
     /// Whether somebody else ended it.

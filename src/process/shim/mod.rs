@@ -12,23 +12,22 @@ mod program;
 mod user;
 mod watch;
 
-use super::fork::{ORDERS_FD, STATUS_FD};
 use super::memory::SecretMap;
 use super::orders::{self, HEADER_BYTES, OrdersView};
 use super::signals::{Signal, Signals};
 use super::step::{self, LaunchFailure, LaunchStep};
-use super::{crash, fd, launch, own, poll};
+use super::{crash, fd, fork, launch, own, poll};
 use hold::HeldUser;
 use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The exit code when the shim itself could not go on; nothing ran.
 const NOTHING_RAN: i32 = 125;
 
 /// The hidden command `shim`. Its exit code is the user's, or 125 when nothing ran.
 pub fn main() -> ! {
-    let Some((orders, status)) = pipes() else {
+    let Some((orders, status)) = fork::inherited_pipes() else {
         eprintln!("qinglet shim is started by the daemon only; see `qinglet --help`");
         own::exit_now(2);
     };
@@ -46,23 +45,10 @@ pub fn main() -> ! {
     own::exit_now(code)
 }
 
-/// The two pipes of the daemon; `None` when somebody typed the command.
-fn pipes() -> Option<(File, File)> {
-    let is_pipe = |number| {
-        let meta = std::fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
-        std::os::unix::fs::FileTypeExt::is_fifo(&meta.file_type()).then_some(number)
-    };
-    let take = |number| {
-        // SAFETY: the descriptor is open, a pipe, and by the protocol belongs to this code alone.
-        unsafe { File::from(OwnedFd::from_raw_fd(number)) }
-    };
-    let (orders, status) = (is_pipe(ORDERS_FD)?, is_pipe(STATUS_FD)?);
-    Some((take(orders), take(status)))
-}
-
-fn report(status: File, result: Result<(), LaunchFailure>) {
+/// Reports and closes the pipe.
+fn report(status: OwnedFd, result: Result<(), LaunchFailure>) {
     // A daemon that is gone does not read it; the orders pipe will say so.
-    let _ = fd::write_all(std::os::fd::AsRawFd::as_raw_fd(&status), &step::report(result));
+    let _ = File::from(status).write_all(&step::report(result));
 }
 
 /// What is ready when the shim reports.
@@ -89,7 +75,7 @@ fn prepare(orders: &File) -> Result<Prepared, LaunchFailure> {
     crash::tell(view.crash_at.to_str().unwrap_or_default());
     crash::at("shim.read");
     let (user, end, output, patience) = hold_user(&view)?;
-    Ok(Prepared { signals, user, end, output, patience, secrets })
+    Ok(Prepared { secrets, signals, user, end, output, patience })
 }
 
 fn hold_user(view: &OrdersView<'_>) -> Result<(HeldUser, finish::End, output::Output, watch::Patience), LaunchFailure> {

@@ -78,7 +78,8 @@ impl Output {
                 Ok(_) | Err(_) => self.is_complete = false,
             }
         }
-        self.is_capped |= allowed < bytes.len();
+        // A log that stopped early for another reason did not reach its cap.
+        self.is_capped |= self.is_complete && allowed < bytes.len();
         self.dropped += (bytes.len() - allowed + rest.len()) as u64;
     }
 }
@@ -140,5 +141,8 @@ mod tests {
         write.write_all(b"de").unwrap();
         output.pump();
         assert_eq!((output.dropped, output.is_complete, output.is_capped), (5, false, false));
+        write.write_all(&[b'x'; 2000]).unwrap();
+        output.pump();
+        assert_eq!((output.dropped, output.is_capped), (2005, false));
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Interpreters of interpreters, as many as the kernel follows (execve(2): four below the first).
 const NESTED_MAX: usize = 5;
-/// How much of a script the kernel looks at (BINPRM_BUF_SIZE, Linux 5.1; half of it before).
+/// How much of a script the kernel looks at (`BINPRM_BUF_SIZE`, Linux 5.1; half of it before).
 const HEAD_BYTES: usize = 256;
 /// Program headers of a binary that are looked at; compilers make about a dozen.
 const HEADERS_MAX: u64 = 64;
@@ -105,7 +105,7 @@ fn script_interpreter(head: &[u8]) -> Option<&[u8]> {
     name.get(..end).filter(|name| !name.is_empty())
 }
 
-/// The loader a dynamic binary asks for (its PT_INTERP, elf(5)): a program built for another libc
+/// The loader a dynamic binary asks for (its `PT_INTERP`, elf(5)): a program built for another libc
 /// otherwise fails as if it did not exist itself. Only headers in this machine's byte order are read.
 fn loader(head: &[u8], file: &File) -> Option<Vec<u8>> {
     const PT_INTERP: u64 = 3;

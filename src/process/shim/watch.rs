@@ -63,25 +63,22 @@ fn decide(phase: Phase, facts: Facts, patience: Patience) -> (Phase, Act) {
     match phase {
         _ if main_ended && childless && output_ended => (phase, Act::Finish),
         Phase::Running if main_ended => (Phase::Draining { until_ms: now_ms + patience.drain_ms as i64 }, Act::Nothing),
-        Phase::Running => (phase, Act::Nothing),
         // Somebody outside the tree holds the pipe; the tree itself is gone, and that is what counts.
         Phase::Draining { until_ms } if now_ms >= until_ms && childless => (phase, Act::Finish),
         Phase::Draining { until_ms } if now_ms >= until_ms => {
             (Phase::Ending { until_ms: now_ms + patience.grace_ms as i64 }, Act::Terminate)
         }
-        Phase::Draining { .. } => (phase, Act::Nothing),
         Phase::Ending { .. } | Phase::Killing { .. } if childless => (phase, Act::Finish),
         Phase::Ending { until_ms } if now_ms >= until_ms => {
             let pause_ms = KILL_PAUSE_MS_MIN;
             (Phase::Killing { again_ms: now_ms + pause_ms as i64, pause_ms }, Act::Kill)
         }
-        Phase::Ending { .. } => (phase, Act::Nothing),
         // What survives KILL is in the kernel's hands; there is no hurry then.
         Phase::Killing { again_ms, pause_ms } if now_ms >= again_ms => {
             let pause_ms = (pause_ms * 2).min(limits::KILL_WAIT_MS);
             (Phase::Killing { again_ms: now_ms + pause_ms as i64, pause_ms }, Act::Kill)
         }
-        Phase::Killing { .. } => (phase, Act::Nothing),
+        Phase::Running | Phase::Draining { .. } | Phase::Ending { .. } | Phase::Killing { .. } => (phase, Act::Nothing),
     }
 }
 

@@ -1,0 +1,127 @@
+//! Ending Runs that were asked to end, by somebody, by their timeout, or by a shutdown
+//! (spec/execution section 8, design D8). The intent is committed first; only then is anything
+//! signalled. A stop is (Attempt, step, due), advanced by turns; nothing here waits.
+//!
+//! How the Attempt ended still comes from its receipt; the committed intent decides its outcome.
+
+use super::engine::Engine;
+use super::host::{Host, Signalled, Stop};
+use super::inbox::Message;
+use super::place::{Halt, HaltStep, Phase, Place};
+use crate::model::id::AttemptId;
+use crate::model::life::{AttemptState, CancelReason};
+use crate::model::limits::{KILL_WAIT_MS, RECOVERY_CANDIDATES_MAX, WAIT_RECHECK_MS};
+use crate::store::StoreError;
+use crate::store::cancel::{CancelRequested, Cancelling, EndAsked, Intend, ListCancelling};
+
+impl<H: Host> Engine<H> {
+    /// Asks the store which Runs were asked to end.
+    pub(super) fn list_cancelling(&mut self) {
+        if !self.cancels.wanted || self.cancels.reading {
+            return;
+        }
+        self.cancels.wanted = false;
+        self.cancels.reading = true;
+        let inbox = self.inbox.clone();
+        let page = ListCancelling { limit: RECOVERY_CANDIDATES_MAX };
+        self.store.post(page, move |answer| inbox.send(Message::Cancelling(answer)));
+    }
+
+    /// Acts on every Run that was asked to end: one that holds a place is stopped, one that never
+    /// started or is lost needs no stop.
+    pub(super) fn cancelling(&mut self, page: Result<Vec<Cancelling>, StoreError>) {
+        self.cancels.reading = false;
+        let later = Some(self.later(WAIT_RECHECK_MS));
+        let Ok(page) = page else {
+            self.cancels.again_ms = later;
+            return;
+        };
+        // Looked at again while there is any, so that nothing depends on one message.
+        self.cancels.again_ms = later.filter(|_| !page.is_empty());
+        for Cancelling { run, attempt, state } in page {
+            if let Some(place) = self.places.get_mut(&attempt) {
+                place.asked = true;
+                self.halt(attempt);
+            } else if matches!(state, AttemptState::Claimed | AttemptState::Lost) {
+                self.post_step(attempt, EndAsked { run, attempt });
+            }
+        }
+    }
+
+    /// Turns deadlines that have passed into intents.
+    pub(super) fn time_out(&mut self, now_boot_ms: u64) {
+        let over = |place: &Place| !place.asked && place.deadline_ms.is_some_and(|at| at <= now_boot_ms);
+        let due: Vec<_> = self.places.iter().filter(|(_, place)| over(place)).map(|(a, p)| (*a, p.run)).collect();
+        for (attempt, run) in due {
+            if let Some(place) = self.places.get_mut(&attempt) {
+                place.asked = true;
+            }
+            let inbox = self.inbox.clone();
+            let intend = Intend { run, reason: CancelReason::Timeout };
+            self.store.post(intend, move |answer| inbox.send(Message::Asked(attempt, answer)));
+        }
+    }
+
+    /// The answer to an intent of our own.
+    pub(super) fn asked(&mut self, attempt: AttemptId, answer: Result<CancelRequested, StoreError>) {
+        let again = self.later(WAIT_RECHECK_MS);
+        let Some(place) = self.places.get_mut(&attempt) else { return };
+        if answer.is_err() {
+            place.asked = false;
+            // Not at once again: a store that fails must not be asked in a loop.
+            place.deadline_ms = place.deadline_ms.map(|at| at.max(again));
+            return;
+        }
+        self.host.crash_point("cancel.intent");
+        self.halt(attempt);
+    }
+
+    /// Begins to stop an Attempt whose program was released. One that is still being started is
+    /// stopped when its start has settled; see `owned`.
+    pub(super) fn halt(&mut self, attempt: AttemptId) {
+        let now_ms = self.host.now().boot_ms;
+        let Some(place) = self.places.get_mut(&attempt) else { return };
+        let released = matches!(place.phase, Phase::Running | Phase::Unclear { .. });
+        if released && place.halt.is_none() && place.handle.is_some() {
+            place.halt = Some(Halt { next: HaltStep::Term, due_ms: now_ms });
+            self.halt_step(attempt);
+        }
+    }
+
+    /// Does the step of a stop that is due: TERM, after the grace everything below the shim, and only
+    /// a shim that stays afterwards itself (design D6). Each signal is preceded by its own full check.
+    pub(super) fn halt_step(&mut self, attempt: AttemptId) {
+        let now_ms = self.host.now().boot_ms;
+        let Some(place) = self.places.get_mut(&attempt) else { return };
+        let (Some(halt), Some((handle, _))) = (place.halt, &place.handle) else { return };
+        let (next, after_ms) = match halt.next {
+            HaltStep::Term => {
+                let sent = self.host.signal(handle, Stop::Term);
+                (if sent == Signalled::Sent { HaltStep::Below } else { HaltStep::Term }, place.grace_ms)
+            }
+            HaltStep::Below => match self.host.kill_descendants(handle) {
+                // Nothing below it, and yet it is there: the shim itself does not end.
+                Some(0) => (HaltStep::Shim, KILL_WAIT_MS),
+                _ => (HaltStep::Below, KILL_WAIT_MS),
+            },
+            HaltStep::Shim => {
+                self.host.signal(handle, Stop::Kill);
+                (HaltStep::Below, KILL_WAIT_MS)
+            }
+        };
+        // Nothing could be signalled: not verified, so it is looked at again, not hurried.
+        let after_ms = if halt.next == next && next == HaltStep::Term { WAIT_RECHECK_MS } else { after_ms };
+        place.halt = Some(Halt { next, due_ms: now_ms + after_ms });
+        let crash_point = match halt.next {
+            HaltStep::Term => "cancel.termed",
+            HaltStep::Below | HaltStep::Shim => "cancel.killed",
+        };
+        self.host.crash_point(crash_point);
+    }
+
+    /// Posts the end of an Attempt that was stopped and is gone without a receipt.
+    pub(super) fn post_asked_end(&mut self, attempt: AttemptId) {
+        let Some(place) = self.places.get(&attempt) else { return };
+        self.post_step(attempt, EndAsked { run: place.run, attempt });
+    }
+}

@@ -1,0 +1,121 @@
+use super::*;
+use crate::model::limits::{EDGE, STANDALONE};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn scratch() -> (Scratch, StateDir, StateLock) {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("qinglet-open-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().canonicalize().unwrap().join(name);
+    let state = StateDir::create(&path).unwrap();
+    let lock = state.lock("test").unwrap();
+    (Scratch(path), state, lock)
+}
+
+fn options(limits: &'static Limits) -> Options {
+    Options { limits, clock_ms: || 1_800_000_000_000, vfs: None }
+}
+
+fn pragma(conn: &Connection, name: &str) -> String {
+    let value = conn.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
+    match value {
+        rusqlite::types::Value::Integer(number) => number.to_string(),
+        rusqlite::types::Value::Text(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn pragmas_by_profile() {
+    for (limits, cache, journal, checkpoint) in
+        [(&EDGE, "-1024", "1048576", "1024"), (&STANDALONE, "-8192", "8388608", "4096")]
+    {
+        let (_scratch, state, lock) = scratch();
+        init(&state, &lock, &options(limits)).unwrap();
+        let conn = open(state.path(), &options(limits)).unwrap();
+        for (name, want) in [
+            ("journal_mode", "wal"),
+            ("locking_mode", "exclusive"),
+            ("synchronous", "2"),
+            ("foreign_keys", "1"),
+            ("trusted_schema", "0"),
+            ("mmap_size", "0"),
+            ("temp_store", "2"),
+            ("cache_size", cache),
+            ("journal_size_limit", journal),
+            ("wal_autocheckpoint", checkpoint),
+            ("page_size", "1024"),
+        ] {
+            assert_eq!(pragma(&conn, name), want, "{name}");
+        }
+        for (flag, want) in [
+            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        ] {
+            assert_eq!(conn.db_config(flag).unwrap(), want);
+        }
+        assert!(conn.prepare("SELECT \"no such column\" FROM projects").is_err(), "a double-quoted name is no string");
+        let again = reopen(state.path(), &options(limits));
+        assert!(again.is_err_and(|fail| fail.word() == "store_busy"), "a second connection is kept out");
+    }
+}
+
+const SECOND: &str = "CREATE TABLE later (a INTEGER) STRICT; ALTER TABLE projects ADD COLUMN later INTEGER";
+const THIRD: &str = "CREATE INDEX later_by_a ON later (a)";
+
+fn longer(count: usize) -> Vec<Migration> {
+    let first = Migration { id: 1, name: "first", sql: MIGRATIONS[0].sql };
+    let rest = [("second", SECOND), ("third", THIRD)];
+    let rest = rest.iter().zip(2..).map(|((name, sql), id)| Migration { id, name, sql });
+    std::iter::once(first).chain(rest).take(count).collect()
+}
+
+#[test]
+fn an_older_store_is_copied_then_brought_up_to_date_and_a_start_only_says_so() {
+    let (_scratch, state, lock) = scratch();
+    let options = options(&EDGE);
+    init(&state, &lock, &options).unwrap();
+    close(open(state.path(), &options).unwrap());
+    let copy = state.path().join(format!("{DATABASE}.before-2"));
+    let done = init_with(&state, &lock, &options, &longer(3)).unwrap();
+    assert_eq!(done, Initialised::Migrated { copy: copy.clone() });
+    let old = Connection::open(&copy).unwrap();
+    assert_eq!(migrate::standing(&old, MIGRATIONS).unwrap(), Standing::Current, "the copy is the old store, whole");
+    assert_eq!(pragma(&old, "integrity_check"), "ok");
+    assert_eq!(pragma(&old, "journal_mode"), "delete", "and needs no file beside it");
+    assert_eq!(init_with(&state, &lock, &options, &longer(3)).unwrap(), Initialised::Unchanged);
+    let sentence = open(state.path(), &options).map(drop).unwrap_err().to_string();
+    assert!(sentence.contains("made by a newer qinglet (schema 2; this one knows 1)"), "{sentence}");
+    // Put the copy back: the way out that the sentence names.
+    fs::rename(&copy, state.path().join(DATABASE)).unwrap();
+    close(open(state.path(), &options).unwrap());
+}
+
+#[test]
+fn a_migration_that_fails_leaves_the_old_store_whole() {
+    let (_scratch, state, lock) = scratch();
+    let options = options(&EDGE);
+    init(&state, &lock, &options).unwrap();
+    let mut list = longer(3);
+    list[2].sql = "CREATE TABLE later (a)";
+    assert!(init_with(&state, &lock, &options, &list).is_err());
+    close(open(state.path(), &options).unwrap());
+    assert!(matches!(init_with(&state, &lock, &options, &longer(3)), Ok(Initialised::Migrated { .. })));
+}
+
+#[test]
+fn the_frozen_texts_have_their_checksums() {
+    let listed: Vec<_> =
+        MIGRATIONS.iter().map(|step| format!("{} {} {}\n", step.id, step.name, step.checksum())).collect();
+    assert_eq!(listed.concat(), include_str!("../../../tests/data/migrations.txt"));
+    assert!(MIGRATIONS.iter().zip(1..).all(|(step, id)| step.id == id));
+}

@@ -106,7 +106,7 @@ fn killed(bench: &mut Bench) -> i32 {
 
 #[test]
 fn a_run_whose_shim_is_killed_is_lost_and_its_processes_are_gone() {
-    let bench = Bench::serving();
+    let mut bench = Bench::serving();
     let hold = Hold::new(&bench, "hold");
     // A second process of the same group, which nobody would reap.
     bench.shell("long", &format!("sleep 1000 & {}; wait", hold.text()));
@@ -114,6 +114,7 @@ fn a_run_whose_shim_is_killed_is_lost_and_its_processes_are_gone() {
     hold.wait(1);
     let processes = tree::below(bench.pid());
     assert!(processes.len() >= 3, "{processes:?}");
+    bench.remember_tasks();
     tree::signal(processes[0].pid, libc::SIGKILL);
     let lost = bench.run_in(&run, "lost");
     let attempt = &lost["latestAttempt"];

@@ -265,6 +265,8 @@ impl Bench {
 
     /// Asks the daemon to stop and waits for it; its exit code.
     pub fn stop(&mut self) -> i32 {
+        // Once it ends, its tasks are nobody's children that could be found.
+        self.remember_tasks();
         tree::signal(self.pid(), libc::SIGTERM);
         self.ended()
     }
@@ -277,7 +279,9 @@ impl Bench {
         daemon.wait().unwrap();
     }
 
-    fn remember_tasks(&mut self) {
+    /// Remembers the tasks there are now, so that they end with the bench even if the daemon loses
+    /// them.
+    pub fn remember_tasks(&mut self) {
         if let Some(daemon) = &self.daemon {
             self.orphans.extend(tree::below(daemon.id() as i32));
         }

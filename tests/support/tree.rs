@@ -57,6 +57,11 @@ pub fn threads(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
 
+/// How many descriptors a process has open.
+pub fn descriptors(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
 /// Resident memory in KiB.
 pub fn resident_kib(pid: i32) -> u64 {
     status(pid, "VmRSS:")

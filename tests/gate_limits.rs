@@ -46,7 +46,7 @@ fn child() {
 
 struct Server {
     child: Child,
-    stdin: ChildStdin,
+    stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     address: String,
 }
@@ -64,7 +64,7 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let stdin = child.stdin.take().unwrap();
+        let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let mut server = Self { child, stdin, stdout, address: String::new() };
         server.address = server.line("ready ");
@@ -82,7 +82,7 @@ impl Server {
     }
 
     fn tell(&mut self, what: &str) -> State {
-        writeln!(self.stdin, "{what}").unwrap();
+        writeln!(self.stdin.as_mut().unwrap(), "{what}").unwrap();
         let line = self.line("state ");
         let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
         (numbers[0], numbers[1], numbers[2])
@@ -122,6 +122,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // It ends by itself and removes its folder when nobody tells it anything more.
+        self.stdin = None;
+        for _ in 0..500 {
+            if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

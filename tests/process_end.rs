@@ -5,11 +5,14 @@
 mod process_kit;
 
 use process_kit::{Finished, Rig, is_alive, kill, number_in, rerun_as_nobody, until, wait_for_end, write_program};
-use qinglet::model::id::Uuid;
+use qinglet::model::id::{AttemptId, Uuid};
 use qinglet::process::clock::{boottime_ms, wall_ms};
+use qinglet::process::handle::Handle;
 use qinglet::process::identity::{self, Inspection};
-use qinglet::process::receipt::ReceiptRead;
+use qinglet::process::log::LogStore;
+use qinglet::process::receipt::{ReceiptRead, ReceiptStore};
 use qinglet::process::stop::{Stopped, stop_exact};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 fn end_of(finished: &Finished) -> (i32, Option<i32>) {
@@ -253,6 +256,45 @@ fn killed_at_any_of_its_points_a_shim_runs_user_code_only_after_the_release() {
         }
         rig.receipts.delete(names.attempt).unwrap();
     }
+}
+
+/// Set in the process that plays the daemon: what it kills itself after.
+const DAEMON: &str = "QINGLET_TEST_DAEMON";
+
+#[test]
+fn a_task_outlives_its_daemon_and_a_held_one_ends_with_it() {
+    if let Some(place) = std::env::var_os(DAEMON) {
+        let rig = Rig::new();
+        let place = PathBuf::from(place);
+        let (started, names) = rig.shell("echo before; sleep 0.3; echo after; exit 6");
+        rig.start(started);
+        let (held, _) = rig.shell(&format!("touch {}", place.join("ran").display()));
+        let held = rig.launch(held).ok().unwrap();
+        let said = format!("{}\n{}\n{}\n{}\n", rig.root.display(), names.attempt, names.artifact, held.handle);
+        std::fs::write(place.join("said"), said).unwrap();
+        kill(std::process::id() as i32, 9);
+        unreachable!("killed");
+    }
+    let rig = Rig::new();
+    let place = rig.file("");
+    let daemon = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_task_outlives_its_daemon_and_a_held_one_ends_with_it"])
+        .env(DAEMON, &place)
+        .output()
+        .unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&daemon.status), Some(9));
+    let said = std::fs::read_to_string(place.join("said")).unwrap();
+    let [root, attempt, artifact, held] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    let (attempt, held) = (AttemptId::parse(attempt).unwrap(), Handle::parse(held).unwrap());
+
+    until("the held one ends", || identity::inspect(&held) == Inspection::NotRunning);
+    assert!(!place.join("ran").exists());
+    let receipts = ReceiptStore::new(PathBuf::from(root).join("receipts"));
+    until("the receipt is there", || !matches!(receipts.read(attempt), ReceiptRead::Absent));
+    assert!(matches!(receipts.read(attempt), ReceiptRead::Found(receipt) if receipt.exit_code == 6));
+    let log = LogStore::new(PathBuf::from(root).join("logs")).read_range(artifact, 0, 100).unwrap();
+    assert_eq!(log.bytes, b"before\nafter\n");
+    std::fs::remove_dir_all(root).unwrap();
 }
 
 #[test]

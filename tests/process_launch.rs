@@ -88,6 +88,7 @@ fn user_code_starts_clean() {
     assert_ne!(user.session, daemon.session);
 
     // ls itself opens the folder as 3.
+    forget_a_descriptor();
     let fds = rig.run(rig.orders(&["/bin/ls", "-l", "/proc/self/fd"])).text();
     let leads_to = |n: u8, to: &str| fds.lines().any(|line| line.contains(&format!(" {n} -> {to}")));
     assert!(leads_to(0, "/dev/null") && leads_to(1, "pipe:") && leads_to(2, "pipe:") && leads_to(3, "/proc/"), "{fds}");
@@ -98,6 +99,14 @@ fn user_code_starts_clean() {
     orders.cwd = Some(rig.file("").to_str().unwrap().trim_end_matches('/').into());
     assert_eq!(rig.run((orders, names)).text().trim_end(), rig.root.join("work").to_str().unwrap());
 }
+
+/// Opens one that exec does not close, as some library of the daemon's might.
+fn forget_a_descriptor() {
+    // SAFETY: no pointer is passed.
+    assert_eq!(unsafe { libc::dup2(0, FORGOTTEN) }, FORGOTTEN);
+}
+
+const FORGOTTEN: i32 = 77;
 
 #[test]
 fn a_reader_that_goes_away_ends_its_writer() {
@@ -112,6 +121,7 @@ fn the_shim_shows_no_secret_and_holds_nothing_of_the_daemons() {
     let rig = Rig::with(|options| options.dumpable = Some(!is_root()));
     let (mut orders, names) = rig.shell("sleep 60");
     orders.env = vec![("PASSWORD".into(), "hunter2-hunter2".into())];
+    forget_a_descriptor();
     let held = rig.launch(orders).ok().unwrap();
     let pid = held.pid;
     let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
@@ -122,6 +132,7 @@ fn the_shim_shows_no_secret_and_holds_nothing_of_the_daemons() {
     let seen = stat::read(pid).unwrap();
     assert_eq!((seen.group, seen.session, seen.parent), (pid, pid, std::process::id() as i32));
     assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
+    assert!(std::fs::symlink_metadata(format!("/proc/{pid}/fd/{FORGOTTEN}")).is_err());
     let mut fds: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
         .map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap().to_str().unwrap().to_owned())

@@ -112,9 +112,10 @@ fn no_room_for_the_receipt_shows_before_the_start() {
     while std::fs::write(mount.join(format!("filler-{filler}")), vec![1; 4096]).is_ok() {
         filler += 1;
     }
-    let failure = rig.launch(orders).err().unwrap();
+    let launched = rig.launch(orders);
     let read = rig.receipts.read(names.attempt);
     assert!(Command::new("umount").arg(&mount).status().unwrap().success());
+    let failure = launched.err().unwrap();
     assert_eq!(failure.to_string(), "no space for the receipt; free some in the state folder");
     assert!(matches!(read, qinglet::process::receipt::ReceiptRead::Absent));
 }

@@ -1,4 +1,5 @@
 //! Roles, credentials, the first owner and the audit, as the store keeps them.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests are tests
 
 mod store_support;
 

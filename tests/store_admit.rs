@@ -1,9 +1,11 @@
 //! S376 acceptance 1 and 2 at the store: the fixed order, replay from what is stored, conflicts,
 //! fences, damaged records, rollback and the single winner.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests are tests
 
 mod store_support;
 
 use qinglet::model::digest::Digest;
+use qinglet::model::life::RunState;
 use qinglet::model::limits::{EDGE, Limits};
 use qinglet::model::policy::{Role, Subject};
 use qinglet::model::record::AuditRow;
@@ -257,15 +259,14 @@ fn pages_of_runs_meet_without_gap_or_overlap() {
             let list = ListRuns { project: project(), task: task.map(name), state, after, limit: 3 };
             let (page, more) = bench.call(list);
             seen.extend(page.iter().map(|run| run.id));
-            let Some(last) = page.last().filter(|_| more) else { return seen };
-            after = Some(RunCursor { created_at_ms: last.created_at_ms, run: last.id });
+            let Some(end) = page.last().filter(|_| more) else { return seen };
+            after = Some(RunCursor { created_at_ms: end.created_at_ms, run: end.id });
         }
     };
     assert_eq!(walk(None, None), want);
     let picked = |keep: fn(usize) -> bool| -> Vec<_> {
         want.iter().rev().enumerate().filter(|(i, _)| keep(*i)).map(|(_, run)| *run).rev().collect()
     };
-    use qinglet::model::life::RunState;
     assert_eq!(walk(Some("other"), None), picked(|i| i % 3 == 0));
     assert_eq!(walk(None, Some(RunState::Queued)), picked(|i| i % 2 == 1));
     assert_eq!(walk(None, Some(RunState::Failed)), picked(|i| i % 4 == 0));

@@ -1,4 +1,5 @@
 //! A Run's life through the store: T1 to T6, each with its events, versions and journal row.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests are tests
 
 mod store_support;
 

@@ -1,5 +1,6 @@
 //! Opening and making the store: locks, folders, files, schema, pragmas. What is wrong is said in a
 //! plain sentence that says what to do, and nothing is changed.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests are tests
 
 mod store_support;
 

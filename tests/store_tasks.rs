@@ -1,4 +1,5 @@
 //! Task definitions in the store: publication all or nothing, replay, revisions, deletion, reads.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests are tests
 
 mod store_support;
 

@@ -68,7 +68,8 @@ impl fmt::Display for BootstrapError {
             Self::Random(e) => write!(f, "the kernel gave no random bytes for a token: {e}; run the command again"),
             Self::Store(StoreError::Unavailable(word)) => write!(
                 f,
-                "the owner could not be stored ({word}); run the same command again, it goes on where it stopped",
+                "the owner could not be stored ({word}); see whether its file system is full or fails, then run the \
+                 same command again, it goes on where it stopped",
             ),
             Self::Store(_) => f.write_str("the owner could not be stored, the store is busy or closing; run it again"),
         }

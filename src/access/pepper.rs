@@ -31,7 +31,10 @@ impl fmt::Display for PepperError {
                 "the file `pepper` in the state folder {what}; it must be a plain file of 32 bytes with mode 0600 \
                  that belongs to the folder's owner",
             ),
-            Self::Io(e) => write!(f, "the file `pepper` in the state folder could not be used: {e}"),
+            Self::Io(e) => write!(
+                f,
+                "the file `pepper` in the state folder could not be used: {e}; remove the cause and try again"
+            ),
         }
     }
 }

@@ -160,6 +160,7 @@ impl<H: Host> Engine<H> {
             Message::Launched(attempt, outcome) => self.launched(attempt, outcome),
             Message::Stepped(attempt, answer) => self.stepped(attempt, answer),
             Message::Completed(attempt, answer) => self.completed(attempt, answer),
+            Message::Quarantined(attempt) => self.quarantined(attempt),
             Message::Cancelling(page) => self.cancelling(page),
             Message::Asked(attempt, answer) => self.asked(attempt, answer),
             Message::Resolved(attempts, done) => {

@@ -11,7 +11,7 @@ use crate::model::limits::WAIT_RECHECK_MS;
 use crate::model::record::Completion;
 use crate::model::word::EXITED_WITHOUT_RECEIPT;
 use crate::store::StoreError;
-use crate::store::start::{Complete, Completed, Lose};
+use crate::store::start::{Complete, Completed, Lose, QuarantineReceipt};
 
 /// How often a process without a receipt is looked at again before it is called lost: the shim may
 /// have been seen gone a moment before its receipt is visible.
@@ -50,9 +50,7 @@ impl<H: Host> Engine<H> {
                 self.post_completion(attempt);
             }
             ReceiptRead::Found(_) | ReceiptRead::Invalid(_) => {
-                let due = Some(self.later(WAIT_RECHECK_MS));
-                self.host.quarantine_receipt(attempt);
-                self.set(attempt, Phase::Unclear { looks: 0 }, due);
+                self.quarantine(attempt);
             }
             ReceiptRead::Unavailable => {
                 let due = Some(self.later(WAIT_RECHECK_MS));
@@ -134,15 +132,34 @@ impl<H: Host> Engine<H> {
                 }
                 self.leave(attempt);
             }
-            Ok(Completed::Invalid(_)) => {
-                self.host.quarantine_receipt(attempt);
-                self.set(attempt, Phase::Unclear { looks: 0 }, due);
-            }
+            Ok(Completed::Invalid(_)) => self.quarantine(attempt),
             Err(_) => {
                 if let Some(place) = self.places.get_mut(&attempt) {
                     place.due_ms = due;
                 }
             }
+        }
+    }
+
+    /// Puts what lies in the receipt's place aside: first in the journal, then on disk, so that a
+    /// crash between the two is found again (spec/execution section 4). The process decides next.
+    fn quarantine(&mut self, attempt: AttemptId) {
+        let due = Some(self.later(WAIT_RECHECK_MS));
+        let Some(place) = self.places.get(&attempt) else { return };
+        let inbox = self.inbox.clone();
+        let operation = QuarantineReceipt { run: place.run, attempt };
+        self.store.post(operation, move |answer| {
+            if answer.is_ok() {
+                inbox.send(Message::Quarantined(attempt));
+            }
+        });
+        self.set(attempt, Phase::Unclear { looks: 0 }, due);
+    }
+
+    /// The journal says so: the file may be moved, and the process is looked at.
+    pub(super) fn quarantined(&mut self, attempt: AttemptId) {
+        if self.host.quarantine_receipt(attempt) {
+            self.look(attempt);
         }
     }
 

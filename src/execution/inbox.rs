@@ -22,6 +22,8 @@ pub(super) enum Message {
     Stepped(AttemptId, Result<Step, StoreError>),
     /// The store has answered a completion.
     Completed(AttemptId, Result<Completed, StoreError>),
+    /// The journal has this Attempt's receipt put aside.
+    Quarantined(AttemptId),
     /// The Runs that were asked to end were read.
     Cancelling(Result<Vec<Cancelling>, StoreError>),
     /// The store has answered an intent of our own.

@@ -347,7 +347,7 @@ impl Gate {
                 // Bytes still unread when a socket is closed make the kernel reset the connection, and the
                 // client may lose the answer; so they are read first.
                 let _ = slot.stream.end_writing();
-                let quiet = match slot.stream.read(&mut self.chunk) {
+                let quiet = match slot.stream.read(&mut [0; 256]) {
                     Ok(0) => true,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => slot.whole,
                     Ok(_) => false,

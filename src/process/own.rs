@@ -18,28 +18,32 @@ pub(super) fn lead_group() -> io::Result<()> {
     done(unsafe { libc::setpgid(0, 0) })
 }
 
+/// One prctl whose arguments are numbers, each as wide as the kernel reads it.
+fn tell(option: libc::c_int, value: libc::c_ulong) -> io::Result<()> {
+    const NONE: libc::c_ulong = 0;
+    // SAFETY: every option used here takes numbers only.
+    done(unsafe { libc::prctl(option, value, NONE, NONE, NONE) })
+}
+
 /// Becomes the parent of every descendant whose own parent ends (prctl(2), Linux 3.4).
 pub(super) fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: this option takes one integer.
-    done(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+    tell(libc::PR_SET_CHILD_SUBREAPER, 1)
 }
 
 /// No core dump, no ptrace, no /proc/<pid>/mem and environ for others. Async-signal-safe.
 pub(super) fn become_undumpable() -> io::Result<()> {
-    // SAFETY: this option takes one integer.
-    done(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) })
+    tell(libc::PR_SET_DUMPABLE, 0)
 }
 
 /// The name shown by ps.
 pub(super) fn take_name() {
     // SAFETY: the name is a NUL-terminated literal below 16 bytes; without it only ps is less helpful.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"qinglet-shim".as_ptr(), 0, 0, 0) };
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"qinglet-shim".as_ptr()) };
 }
 
 /// Dies by KILL when the parent does. A change of credentials clears it, so it comes after that.
 pub(super) fn die_with_parent() -> io::Result<()> {
-    // SAFETY: this option takes one integer.
-    done(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })
+    tell(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)
 }
 
 /// The parent's number.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// One absolute alarm at a time.
@@ -51,13 +52,11 @@ impl Timer {
         let at_ms = at_ms.map(|ms| ms.max(0));
         let seconds = at_ms.map_or(0, |ms| ms / 1000);
         let nanos = at_ms.map_or(0, |ms| ((ms % 1000) * 1_000_000).max(i64::from(ms == 0)));
-        let alarm = libc::itimerspec {
-            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: libc::timespec {
-                tv_sec: libc::time_t::try_from(seconds).unwrap_or(libc::time_t::MAX),
-                tv_nsec: nanos as libc::c_long,
-            },
-        };
+        // SAFETY: all-zero is a sound itimerspec. It is not written out, because it has padding fields
+        // where time_t is wider than a register.
+        let mut alarm = unsafe { MaybeUninit::<libc::itimerspec>::zeroed().assume_init() };
+        alarm.it_value.tv_sec = libc::time_t::try_from(seconds).unwrap_or(libc::time_t::MAX);
+        alarm.it_value.tv_nsec = nanos as libc::c_long;
         // SAFETY: `alarm` is a valid itimerspec; the old value is not asked for.
         let done =
             unsafe { libc::timerfd_settime(self.file.as_raw_fd(), self.flags, &raw const alarm, std::ptr::null_mut()) };

@@ -25,6 +25,8 @@ mod journal;
 mod migrate;
 pub mod open;
 mod owner;
+#[cfg(test)]
+mod plan;
 mod publish;
 pub mod runs;
 pub mod start;

@@ -145,7 +145,7 @@ impl Operation for ListRuns {
 
 impl ListRuns {
     /// One text for each combination of filters, each held to the index that answers it in order.
-    fn sql(&self) -> String {
+    pub(super) fn sql(&self) -> String {
         let (index, over) = match (&self.task, self.state) {
             (Some(_), _) => ("runs_by_task", ""),
             (None, None) => ("runs_by_age", ""),

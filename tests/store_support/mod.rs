@@ -3,6 +3,8 @@
 #![allow(dead_code)] // each test file uses its own part
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests are tests
 
+pub mod faults;
+
 use qinglet::model::command::SCHEMA;
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
@@ -34,9 +36,19 @@ pub struct Folder(pub PathBuf);
 
 impl Folder {
     pub fn new() -> Self {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// In memory where there is a place for it: thousands of stores, and none is kept.
+    pub fn fast() -> Self {
+        let memory = Path::new("/dev/shm");
+        Self::within(if memory.is_dir() { memory } else { Path::new("/tmp") })
+    }
+
+    fn within(parent: &Path) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("qinglet-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().canonicalize().unwrap().join(name);
+        let path = parent.canonicalize().unwrap().join(name);
         std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
         Self(path)
     }
@@ -119,8 +131,15 @@ impl Bench {
         Self::with(&options())
     }
 
+    pub fn fast() -> Self {
+        Self::within(Folder::fast(), &options())
+    }
+
     pub fn with(options: &Options) -> Self {
-        let folder = Folder::new();
+        Self::within(Folder::new(), options)
+    }
+
+    fn within(folder: Folder, options: &Options) -> Self {
         let state = StateDir::create(&folder.state()).unwrap();
         let lock = state.lock("test").unwrap();
         open::init(&state, &lock, options).unwrap();

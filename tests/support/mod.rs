@@ -17,7 +17,8 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,11 +30,15 @@ pub const BOUND: Duration = Duration::from_secs(60);
 
 /// One state with, perhaps, a daemon.
 pub struct Bench {
-    program: PathBuf,
     root: PathBuf,
     state: PathBuf,
     env: Vec<(String, String)>,
     daemon: Option<Child>,
+    binary: PathBuf,
+    /// Whose processes they are, when not the test's own user's.
+    user: Option<u32>,
+    /// Shell text that the daemon is started from.
+    from: Option<String>,
     /// Shims of daemons that were killed; their tasks go on.
     orphans: Vec<Process>,
 }
@@ -58,8 +63,16 @@ impl Bench {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("qinglet-test-{}-{count}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&root).unwrap();
-        let program = env!("CARGO_BIN_EXE_qinglet").into();
-        Self { program, state: root.join("state"), root, env: Vec::new(), daemon: None, orphans: Vec::new() }
+        Self {
+            state: root.join("state"),
+            root,
+            env: Vec::new(),
+            daemon: None,
+            binary: env!("CARGO_BIN_EXE_qinglet").into(),
+            user: None,
+            from: None,
+            orphans: Vec::new(),
+        }
     }
 
     /// An empty bench with its state somewhere else, for instance below a very long path.
@@ -108,7 +121,24 @@ impl Bench {
 
     /// Uses another binary from now on, for instance a copy that is about to be replaced.
     pub fn program(&mut self, path: &Path) -> &mut Self {
-        path.clone_into(&mut self.program);
+        path.clone_into(&mut self.binary);
+        self
+    }
+
+    /// Lets everything started from now on be this user's, and the bench's folder with it. Only root
+    /// can do so.
+    pub fn run_as(&mut self, uid: u32) -> &mut Self {
+        // Where the project was built may be nobody else's business.
+        fs::copy(&self.binary, self.root.join("qinglet")).unwrap();
+        self.binary = self.root.join("qinglet");
+        chown(&self.root, Some(uid), Some(uid)).unwrap();
+        self.user = Some(uid);
+        self
+    }
+
+    /// Lets daemons be started by a shell that has done this before, so that they inherit what it made.
+    pub fn start_from(&mut self, text: &str) -> &mut Self {
+        self.from = Some(text.to_owned());
         self
     }
 
@@ -120,9 +150,12 @@ impl Bench {
 
     /// The command line, ready to be started.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(&self.binary);
         command.arg("--state").arg(self.state()).args(args).stdin(Stdio::null());
         command.env_remove("QINGLET_TOKEN_FILE").envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(uid) = self.user {
+            command.uid(uid).gid(uid);
+        }
         command
     }
 
@@ -183,8 +216,21 @@ impl Bench {
         let mut all = vec!["serve"];
         all.extend(args);
         let mut command = self.command(&all);
+        if let Some(text) = &self.from {
+            command = self.from_shell(text, &command);
+        }
         self.daemon = Some(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap());
         self
+    }
+
+    fn from_shell(&self, text: &str, command: &Command) -> Command {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &format!("{text}\nexec \"$0\" \"$@\"")]).arg(command.get_program()).args(command.get_args());
+        shell.stdin(Stdio::null()).envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(uid) = self.user {
+            shell.uid(uid).gid(uid);
+        }
+        shell
     }
 
     /// The file with everything the daemons of this bench wrote.

@@ -1,0 +1,463 @@
+//! A simulated host over the real store: the operating system as a value that a test can bend.
+
+use faults::{Kind, Plan};
+use qinglet::execution::Engine;
+use qinglet::execution::board::{Board, WaitReason};
+use qinglet::execution::host::{
+    EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, Now, Receipt, ReceiptRead,
+    Signalled, Stop,
+};
+use qinglet::model::digest::Digest;
+use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
+use qinglet::model::life::{AttemptState, RunState};
+use qinglet::model::limits::EDGE;
+use qinglet::model::name::Name;
+use qinglet::model::policy::{Authority, Fence, Subject};
+use qinglet::model::record::{End, Event, Run};
+use qinglet::model::task::{Definition, TaskPut, TaskRef};
+use qinglet::store::Store;
+use qinglet::store::access::{BootstrapOwner, FindStanding};
+use qinglet::store::open::{self, Options};
+use qinglet::store::runs::{GetRun, ListEvents};
+use qinglet::store::start::{AdmitStart, ListInFlight, Started};
+use qinglet::store::state::StateDir;
+use qinglet::store::tasks::{PublishTask, Published};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+#[path = "../store_support/faults.rs"]
+#[allow(dead_code)]
+mod faults;
+
+/// What the launcher saw in the store when it was called.
+#[derive(Clone)]
+pub struct Seen {
+    pub run: Run,
+    pub token_digest: Option<Digest>,
+    pub events: Vec<Event>,
+}
+
+/// A simulated process: a shim that lives until it is told otherwise.
+pub struct Process {
+    pub run: RunId,
+    pub token: [u8; 32],
+    pub released: bool,
+}
+
+/// The bendable operating system.
+pub struct World {
+    pub boot_ms: u64,
+    pub alive: BTreeMap<AttemptId, Process>,
+    pub exited: Vec<AttemptId>,
+    pub receipts: BTreeMap<AttemptId, Receipt>,
+    pub signals: Vec<Stop>,
+    pub launches: usize,
+    pub released: usize,
+    pub quarantined: usize,
+    pub kills: usize,
+    pub launch_fails: Option<String>,
+    pub before_ownership: Option<fn()>,
+    pub signal_answer: Option<Signalled>,
+    pub inspect_answer: Option<Inspection>,
+    pub deaf: bool,
+    pub room: Result<(), WaitReason>,
+    pub seen_at_launch: Option<Seen>,
+    pub state_at_release: Option<(RunState, AttemptState)>,
+}
+
+impl World {
+    /// Makes every write of the store fail from now on.
+    pub fn fail_writes() {
+        faults::arm(Plan { kind: Kind::Write, at: 1, full: false, sticky: true });
+    }
+}
+
+/// A store with one owner and one task, a world, and a board.
+pub struct Bench {
+    pub world: Arc<Mutex<World>>,
+    pub board: Arc<Board>,
+    store: Store,
+    authority: Authority,
+    task: TaskRef,
+    folder: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+struct SimHost {
+    world: Arc<Mutex<World>>,
+    store: Store,
+}
+
+struct SimHold {
+    world: Arc<Mutex<World>>,
+    store: Store,
+    run: RunId,
+    attempt: AttemptId,
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn mutation() -> MutationId {
+    let mut bytes = [0; 16];
+    bytes[8..].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    MutationId(Uuid::from_bytes(bytes))
+}
+
+fn wall_ms() -> i64 {
+    1_800_000_000_000
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self::with(serde_json::json!({}))
+    }
+
+    /// With more in the task's config.
+    pub fn with(config: serde_json::Value) -> Self {
+        let turn = faults::turn();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("qinglet-protocol-{}-{number}", std::process::id()));
+        let state = StateDir::create(&folder).unwrap();
+        let lock = state.lock("test").unwrap();
+        let options = || Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
+        open::init(&state, &lock, &options()).unwrap();
+        let store = Store::start(&state, &lock, options()).unwrap();
+        std::mem::forget(lock);
+        let subject = Subject::parse("owner").unwrap();
+        let boot = BootstrapOwner { subject: subject.clone(), credential_id: "c".into(), secret_digest: [1; 32] };
+        assert!(store.call(boot).unwrap());
+        let project = Name::default_project();
+        let standing = store.call(FindStanding { project: project.clone(), subject: subject.clone() }).unwrap();
+        let fence =
+            Fence { project_version: standing.project.unwrap().0, binding_version: standing.binding.unwrap().0 };
+        let authority = Authority { project, subject, credential_id: "c".into(), credential_version: 1, fence };
+        let mut config = config;
+        config["command"] = serde_json::json!({"kind": "shell", "command": "true"});
+        let spec = serde_json::json!({"schema": "qinglong/command@v1", "config": config});
+        let Ok(definition) = Definition::check("T".into(), None, "command", &spec, BTreeMap::new(), true) else {
+            panic!()
+        };
+        let put =
+            TaskPut { task: Name::parse("t").unwrap(), mutation: mutation(), expected_revision: None, definition };
+        let Published::Created(head) = store.call(PublishTask { authority: authority.clone(), put }).unwrap() else {
+            panic!()
+        };
+        let world = World {
+            boot_ms: 1_000,
+            alive: BTreeMap::new(),
+            exited: Vec::new(),
+            receipts: BTreeMap::new(),
+            signals: Vec::new(),
+            launches: 0,
+            released: 0,
+            quarantined: 0,
+            kills: 0,
+            launch_fails: None,
+            before_ownership: None,
+            signal_answer: None,
+            inspect_answer: None,
+            deaf: false,
+            room: Ok(()),
+            seen_at_launch: None,
+            state_at_release: None,
+        };
+        Self {
+            world: Arc::new(Mutex::new(world)),
+            board: Arc::default(),
+            store,
+            authority,
+            task: head.task_ref,
+            folder,
+            _turn: turn,
+        }
+    }
+
+    /// Admits one Run.
+    pub fn start(&self) -> RunId {
+        let task = Name::parse("t").unwrap();
+        let admit = AdmitStart { authority: self.authority.clone(), task, mutation: mutation(), expected: self.task };
+        match self.store.call(admit).unwrap() {
+            Started::Accepted(admitted) => admitted.run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn engine(&self) -> Engine<impl Host + use<>> {
+        let host = SimHost { world: self.world.clone(), store: self.store.clone() };
+        Engine::new(host, self.store.clone(), &EDGE, self.board.clone(), Arc::new(|| ()))
+    }
+
+    pub fn world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
+        look(&mut self.world.lock().unwrap())
+    }
+
+    pub fn run(&self, run: RunId) -> Run {
+        read_run(&self.store, run)
+    }
+
+    pub fn in_flight(&self) -> Vec<RunId> {
+        self.store.call(ListInFlight { limit: 256 }).unwrap().0.into_iter().map(|r| r.run).collect()
+    }
+
+    /// Lets the store thread get a word in.
+    pub fn breathe(&self) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
+    /// Turns until the world looks right, within a bound.
+    pub fn turns<H: Host>(&self, engine: &mut Engine<H>, done: impl Fn(&mut World) -> bool) {
+        self.turns_until(engine, || self.world(|w| done(w)));
+    }
+
+    /// Turns until something holds, within a bound; time passes a little with each.
+    pub fn turns_until<H: Host>(&self, engine: &mut Engine<H>, done: impl Fn() -> bool) {
+        for _ in 0..3_000 {
+            engine.turn();
+            if done() {
+                return;
+            }
+            self.breathe();
+        }
+        panic!("did not happen");
+    }
+
+    /// Turns until nothing is half done.
+    pub fn settle<H: Host>(&self, engine: &mut Engine<H>) {
+        for _ in 0..200 {
+            engine.turn();
+            self.breathe();
+            if engine.settled() && self.world(|w| w.launches) > 0 {
+                engine.turn();
+                return;
+            }
+        }
+        panic!("did not settle");
+    }
+
+    /// Lets so much time pass, with turns on the way.
+    pub fn pass<H: Host>(&self, engine: &mut Engine<H>, ms: u64) {
+        for _ in 0..20 {
+            self.world(|w| w.boot_ms += ms / 20);
+            for _ in 0..3 {
+                engine.turn();
+                self.breathe();
+            }
+        }
+    }
+
+    /// Lets the store work again.
+    pub fn heal(&self) {
+        faults::disarm();
+        self.world(|w| w.boot_ms += 10_000);
+    }
+
+    /// One living process ends and leaves its receipt.
+    pub fn exit(&self, code: i32, signal: Option<i32>) {
+        self.world(|w| {
+            let (attempt, process) = w.alive.pop_first().expect("a living process");
+            w.receipts.insert(attempt, receipt(process.run, attempt, process.token, code, signal));
+            w.exited.push(attempt);
+        });
+    }
+
+    /// One living process ends and leaves a receipt with another token.
+    pub fn forge_exit(&self) {
+        self.world(|w| {
+            let (attempt, process) = w.alive.pop_first().expect("a living process");
+            w.receipts.insert(attempt, receipt(process.run, attempt, [9; 32], 0, None));
+            w.exited.push(attempt);
+        });
+    }
+
+    /// One living process is gone without a word.
+    pub fn vanish(&self) {
+        self.world(|w| {
+            let (attempt, _) = w.alive.pop_first().expect("a living process");
+            w.exited.push(attempt);
+        });
+    }
+
+    /// This Run's process ended while no daemon was there, with a receipt.
+    pub fn leave_receipt_of(&self, run: RunId) {
+        self.world(|w| {
+            let attempt = *w.alive.iter().find(|(_, p)| p.run == run).unwrap().0;
+            let process = w.alive.remove(&attempt).unwrap();
+            w.receipts.insert(attempt, receipt(run, attempt, process.token, 0, None));
+        });
+    }
+
+    /// This Run's process ended while no daemon was there, without a receipt.
+    pub fn vanish_run(&self, run: RunId) {
+        self.world(|w| w.alive.retain(|_, p| p.run != run));
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.store.close();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn read_run(store: &Store, run: RunId) -> Run {
+    store.call(GetRun { project: Name::default_project(), run, attempt_number: None }).unwrap().unwrap()
+}
+
+fn receipt(run: RunId, attempt: AttemptId, token: [u8; 32], code: i32, signal: Option<i32>) -> Receipt {
+    let end = End { exit_code: Some(code), signal, log_complete: Some(true), leftovers: Some(0), ..End::default() };
+    Receipt { run, attempt, sequence: 1, token, started_at_ms: wall_ms(), finished_at_ms: wall_ms(), end }
+}
+
+impl Hold for SimHold {
+    fn handle(&self) -> String {
+        format!("ql3lp1.boot.7.7.{}", self.attempt)
+    }
+
+    fn pid(&self) -> i32 {
+        7
+    }
+
+    fn release(self: Box<Self>) -> bool {
+        let run = read_run(&self.store, self.run);
+        let mut world = self.world.lock().unwrap();
+        world.state_at_release = Some((run.state, run.attempt.unwrap().state));
+        let Some(process) = world.alive.get_mut(&self.attempt) else { return false };
+        process.released = true;
+        world.released += 1;
+        true
+    }
+}
+
+impl Drop for SimHold {
+    fn drop(&mut self) {
+        let mut world = self.world.lock().unwrap();
+        let held = world.alive.get(&self.attempt).is_some_and(|p| !p.released);
+        if held && !world.deaf && world.signal_answer.is_none() {
+            world.alive.remove(&self.attempt);
+            world.exited.push(self.attempt);
+        }
+    }
+}
+
+impl Host for SimHost {
+    fn now(&self) -> Now {
+        Now { wall_ms: wall_ms(), boot_ms: self.world.lock().unwrap().boot_ms }
+    }
+
+    fn random(&self, buffer: &mut [u8]) -> bool {
+        buffer.fill(NEXT.fetch_add(1, Ordering::Relaxed) as u8);
+        true
+    }
+
+    fn room(&self) -> Result<(), WaitReason> {
+        self.world.lock().unwrap().room
+    }
+
+    fn allocate_log(&self, _: RunId, attempt: AttemptId, _: Option<i64>) -> Option<LogGrant> {
+        Some(LogGrant {
+            artifact: format!("local-{}", &attempt.to_string().replace('-', "")[2..]),
+            folder: PathBuf::new(),
+            bytes_max: 1 << 20,
+        })
+    }
+
+    fn environment(&self, _: &EnvironmentOf<'_>) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn launch(&self, launch: Launch, reply: LaunchReply) {
+        let run = read_run(&self.store, launch.run);
+        let events = ListEvents { project: Name::default_project(), run: launch.run, after_sequence: 0, limit: 32 };
+        let events = self.store.call(events).unwrap().unwrap().0;
+        let in_flight = self.store.call(ListInFlight { limit: 256 }).unwrap().0;
+        let token_digest = in_flight.iter().find(|r| r.run == launch.run).and_then(|r| r.token_digest);
+        let before = {
+            let mut world = self.world.lock().unwrap();
+            world.seen_at_launch = Some(Seen { run, token_digest, events });
+            world.launches += 1;
+            if let Some(why) = world.launch_fails.clone() {
+                drop(world);
+                return reply(Err(LaunchFailure(why)));
+            }
+            let process = Process { run: launch.run, token: launch.token, released: false };
+            world.alive.insert(launch.attempt, process);
+            world.before_ownership
+        };
+        if let Some(before) = before {
+            before();
+        }
+        let hold =
+            SimHold { world: self.world.clone(), store: self.store.clone(), run: launch.run, attempt: launch.attempt };
+        reply(Ok(Box::new(hold)));
+    }
+
+    fn inspect(&self, handle: &str, _: i32) -> Inspection {
+        let world = self.world.lock().unwrap();
+        let lives = world.alive.keys().any(|attempt| handle.ends_with(&attempt.to_string()));
+        world.inspect_answer.unwrap_or(if lives { Inspection::Running } else { Inspection::NotRunning })
+    }
+
+    fn boot(&self) -> Option<Uuid> {
+        Some(Uuid::from_bytes([7; 16]))
+    }
+
+    fn kill_descendants(&self, handle: &str) -> Option<usize> {
+        let mut world = self.world.lock().unwrap();
+        world.kills += 1;
+        let found = world.alive.keys().find(|attempt| handle.ends_with(&attempt.to_string())).copied()?;
+        let process = world.alive.remove(&found)?;
+        world.receipts.insert(found, receipt(process.run, found, process.token, 137, Some(9)));
+        world.exited.push(found);
+        Some(1)
+    }
+
+    fn sweep(&self, _: &str, _: RunId) -> Option<bool> {
+        Some(true)
+    }
+
+    fn signal(&self, handle: &str, stop: Stop) -> Signalled {
+        let mut world = self.world.lock().unwrap();
+        world.signals.push(stop);
+        if let Some(answer) = world.signal_answer {
+            return answer;
+        }
+        let found = world.alive.keys().find(|attempt| handle.ends_with(&attempt.to_string())).copied();
+        match found {
+            None => Signalled::AlreadyExited,
+            Some(attempt) if !world.deaf => {
+                world.alive.remove(&attempt);
+                world.exited.push(attempt);
+                Signalled::Sent
+            }
+            Some(_) => Signalled::Sent,
+        }
+    }
+
+    fn reap(&self) -> Vec<AttemptId> {
+        std::mem::take(&mut self.world.lock().unwrap().exited)
+    }
+
+    fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
+        match self.world.lock().unwrap().receipts.get(&attempt) {
+            Some(receipt) => ReceiptRead::Found(receipt.clone()),
+            None => ReceiptRead::Absent,
+        }
+    }
+
+    fn delete_receipt(&self, attempt: AttemptId) -> bool {
+        self.world.lock().unwrap().receipts.remove(&attempt);
+        true
+    }
+
+    fn quarantine_receipt(&self, attempt: AttemptId) -> bool {
+        let mut world = self.world.lock().unwrap();
+        world.receipts.remove(&attempt);
+        world.quarantined += 1;
+        true
+    }
+
+    fn crash_point(&self, _: &'static str) {}
+}

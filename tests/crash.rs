@@ -1,4 +1,4 @@
-//! Every numbered step of a start and of an `init`, cut off with signal 9: user code has run either
+//! Every numbered step of a start, of a stop and of an `init`, cut off with signal 9: user code has run either
 //! never or with the store saying so, the next start settles what was left, and nothing is started
 //! twice. What comes of each cut stands in ARCHITECTURE.md; the tables there are the ones tested.
 
@@ -13,7 +13,7 @@ use qinglet::process::crash::{POINTS, Side};
 use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
-use support::{Bench, until};
+use support::{Bench, tree, until};
 
 /// What comes of one cut.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +59,14 @@ const STARTS: &[Cut<'static>] = &[
     cut("finish.deleted", "daemon", "ended", "yes", "succeeded"),
 ];
 
+/// Crash points of a stop, all the daemon's: Run and Attempt in the store, and the Run's state after
+/// the next start, when somebody asked and when its timeout did.
+const STOPS: &[(&str, &str, &str)] = &[
+    ("cancel.intent", "running/running", "cancelled or timed_out"),
+    ("cancel.termed", "running/running", "cancelled or timed_out"),
+    ("cancel.killed", "running/running", "cancelled or timed_out"),
+];
+
 /// Crash points of `init`, and what the next one says it did about the owner.
 const INITS: &[(&str, &str)] = &[
     ("bootstrap.pepper", "made"),
@@ -91,6 +99,10 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
     let written = rows(4);
     let inits: Vec<(&str, &str)> = written.iter().map(|row| (row[1].as_str(), row[3].as_str())).collect();
     assert_eq!(inits, INITS);
+    let written = rows(5);
+    let stops: Vec<(&str, &str, &str)> =
+        written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str())).collect();
+    assert_eq!(stops, STOPS);
 
     let who = |point: &&'static str| match POINTS.iter().find(|known| known.name == *point).map(|known| known.side) {
         Some(Side::Daemon) => "daemon",
@@ -98,8 +110,11 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
         Some(Side::Init) | None => "",
     };
     assert!(STARTS.iter().all(|cut| who(&cut.point) == cut.who));
+    assert!(STOPS.iter().all(|stop| who(&stop.0) == "daemon"));
     let mut known: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
-    let mut tested: Vec<&str> = STARTS.iter().map(|cut| cut.point).chain(INITS.iter().map(|init| init.0)).collect();
+    let starts = STARTS.iter().map(|cut| cut.point);
+    let mut tested: Vec<&str> =
+        starts.chain(STOPS.iter().map(|stop| stop.0)).chain(INITS.iter().map(|init| init.0)).collect();
     known.sort_unstable();
     tested.sort_unstable();
     assert_eq!(tested, known);
@@ -230,6 +245,58 @@ fn s70_7_cut_at_any_step_a_start_ran_at_most_once_with_the_store_saying_so_and_c
 
 fn cut_name(cut: &Cut<'_>) -> String {
     format!("cut at {}", cut.point)
+}
+
+/// A run that ignores TERM and has a process outside its group and session, asked to end by `stop` or
+/// by its timeout, its daemon dying at this point of the stop.
+fn check_stop((point, says, after): (&str, &str, &str), by_timeout: bool) {
+    let mut bench = Bench::ready();
+    bench.env("QINGLET_CRASH_AT", point).serve(&[]);
+    let text = format!(
+        "echo ran >> {}/marks; setsid sleep 1000 & trap '' TERM; while :; do sleep 1; done",
+        bench.root().display()
+    );
+    let options: &[&str] = if by_timeout { &["--grace", "300ms", "--timeout", "2s"] } else { &["--grace", "300ms"] };
+    bench.shell_with("deaf", options, &text);
+    let run = bench.start("deaf");
+    // Outlasts the daemon and asks again; what it asked for before is not asked for twice.
+    let asks = || {
+        bench.run_in(&run, "running");
+        until("the task to be ready", || (tree::marked(&run).len() >= 3).then_some(()));
+        bench.spawn(&["stop", &run], &bench.root().join("client"))
+    };
+    let client = (!by_timeout).then(asks);
+    assert_eq!(bench.ended(), -9, "the daemon died by itself");
+    let stored = Stored::of(&bench.db());
+    assert_eq!(stored.says, says);
+
+    bench.no_env("QINGLET_CRASH_AT").serve(&[]);
+    let (stopped, timed_out) = after.split_once(" or ").unwrap();
+    let ended = bench.run_in(&run, if by_timeout { timed_out } else { stopped });
+    assert_eq!(tree::marked(&run), [], "nothing of it is left");
+    assert_eq!(ended["latestAttempt"]["signal"], libc::SIGKILL, "its receipt says so: {ended}");
+    if let Some(mut client) = client {
+        assert_eq!(until("the client to end", || client.try_wait().unwrap()).code(), Some(0));
+    }
+    let asked = bench.json_lines(&["events", &run]).iter().filter(|e| e["type"] == "run.cancel_requested").count();
+    assert_eq!((asked, marks(&bench)), (1, 1), "asked for once, run once");
+    assert_eq!(bench.stop(), 0);
+    wait_until_nobody_is_left(&bench, &[]);
+    assert!(is_sound(&bench.db()));
+    assert_eq!(files(&bench.state().join("receipts")), Vec::<String>::new());
+}
+
+#[test]
+fn cut_at_any_step_a_stop_is_finished_by_the_next_daemon_and_nothing_is_left() {
+    for by_timeout in [false, true] {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = STOPS.iter().map(|stop| scope.spawn(move || check_stop(*stop, by_timeout))).collect();
+            let ended: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+            let wrong: Vec<_> =
+                STOPS.iter().zip(ended).filter(|(_, end)| end.is_err()).map(|(stop, _)| stop.0).collect();
+            assert!(wrong.is_empty(), "wrong at {wrong:?}, by timeout: {by_timeout}; see above");
+        });
+    }
 }
 
 #[test]

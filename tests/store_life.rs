@@ -4,8 +4,9 @@
 mod store_support;
 
 use qinglet::model::digest::Digest;
-use qinglet::model::life::{AttemptState, RunState};
+use qinglet::model::life::{AttemptState, CancelReason, RunState};
 use qinglet::model::record::{Event, LogPlace, Run};
+use qinglet::store::cancel::{CancelRequested, EndAsked, Intend};
 use qinglet::store::runs::{CountRuns, GetRun, ListEvents, LocateLog, RunCounts};
 use qinglet::store::start::{
     Admitted, Complete, Completed, CountActive, FailStart, ListCandidates, ListInFlight, ListResolvable, Lose,
@@ -289,4 +290,51 @@ fn a_disabled_or_deleted_task_takes_its_queued_runs_with_it() {
     assert_eq!(get(&bench, &running).state, RunState::Running);
     assert_eq!(get(&bench, &other).state, RunState::Queued);
     assert_eq!(bench.call(complete(&running, 0)), Completed::Applied(RunState::Succeeded));
+}
+
+/// Spec/execution 8.2: the first intent decides, whatever comes after it, in either order with an end.
+#[test]
+fn a_committed_intent_decides_the_outcome_and_the_first_end_stands() {
+    let bench = Bench::new();
+    let task_ref = bench.task("hello");
+    let ask = |admitted: &Admitted, reason| bench.call(Intend { run: admitted.run, reason });
+    for (reason, later, want) in [
+        (CancelReason::User, CancelReason::Shutdown, RunState::Cancelled),
+        (CancelReason::Shutdown, CancelReason::User, RunState::Cancelled),
+        (CancelReason::Timeout, CancelReason::User, RunState::TimedOut),
+    ] {
+        for exit_code in [0, 1, 137] {
+            let admitted = bench.start("hello", task_ref);
+            bench.run(&admitted);
+            assert_eq!(ask(&admitted, reason), CancelRequested::Accepted);
+            assert_eq!(ask(&admitted, later), CancelRequested::AlreadyRequested);
+            assert_eq!(bench.call(complete(&admitted, exit_code)), Completed::Applied(want));
+            let run = get(&bench, &admitted);
+            assert_eq!((run.state, run.cancel_reason), (want, Some(reason)), "{exit_code}");
+            assert_eq!(run.attempt.unwrap().end.exit_code, Some(exit_code), "the exit code is kept");
+        }
+        let unable = bench.start("hello", task_ref);
+        assert_eq!(bench.call(begin(&unable)), Step::Done);
+        assert_eq!(ask(&unable, reason), CancelRequested::Accepted);
+        let fail =
+            FailStart { run: unable.run, attempt: unable.attempt, error_code: "NO", error_summary: "none".into() };
+        assert_eq!(bench.call(fail), Step::Done);
+        assert_eq!(get(&bench, &unable).state, want, "it could not even start");
+
+        let ended = bench.start("hello", task_ref);
+        bench.run(&ended);
+        bench.call(complete(&ended, 0));
+        let before = get(&bench, &ended);
+        assert_eq!(ask(&ended, reason), CancelRequested::AlreadyTerminal);
+        assert_eq!(get(&bench, &ended), before, "the end came first");
+
+        let stopped = bench.start("hello", task_ref);
+        bench.run(&stopped);
+        assert_eq!(ask(&stopped, reason), CancelRequested::Accepted);
+        assert_eq!(bench.call(EndAsked { run: stopped.run, attempt: stopped.attempt }), Step::Done);
+        let before = get(&bench, &stopped);
+        assert_eq!(before.state, want);
+        assert_eq!(bench.call(complete(&stopped, 0)), Completed::AlreadyTerminal);
+        assert_eq!(get(&bench, &stopped), before, "a late receipt changes nothing");
+    }
 }

@@ -72,7 +72,6 @@ impl<H: Host> Engine<H> {
             place.deadline_ms = place.deadline_ms.map(|at| at.max(again));
             return;
         }
-        self.host.crash_point("cancel.intent");
         self.halt(attempt);
     }
 
@@ -83,6 +82,7 @@ impl<H: Host> Engine<H> {
         let Some(place) = self.places.get_mut(&attempt) else { return };
         let released = matches!(place.phase, Phase::Running | Phase::Unclear { .. });
         if released && place.halt.is_none() && place.handle.is_some() {
+            self.host.crash_point("cancel.intent");
             place.halt = Some(Halt { next: HaltStep::Term, due_ms: now_ms });
             self.halt_step(attempt);
         }

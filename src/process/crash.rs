@@ -48,7 +48,7 @@ pub const POINTS: &[Point] = &[
     point("shim.execed", Side::Shim),          // user code runs
     point("shim.exited", Side::Shim),          // the tree is gone, no receipt yet
     point("shim.published", Side::Shim),       // the receipt is out
-    point("cancel.intent", Side::Daemon),      // a timeout's intent is committed, nothing is signalled
+    point("cancel.intent", Side::Daemon),      // an intent to end it is committed, nothing is signalled
     point("cancel.termed", Side::Daemon),      // TERM is sent
     point("cancel.killed", Side::Daemon),      // everything below the shim is killed
     point("finish.seen", Side::Daemon),        // the receipt is read

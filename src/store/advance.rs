@@ -326,8 +326,10 @@ impl Operation for FailStart {
         live.end.error_code = Some(self.error_code.into());
         live.end.error_summary = Some(self.error_summary);
         live.run_error = Some(self.error_code.into());
-        let failed = live.move_attempt(tx, AttemptMove::Fail, &Actor::System, &facts)?;
-        if !failed || !live.move_run(tx, RunMove::Fail, &Actor::System, &facts)? {
+        // A committed intent decides how it ended, however that came about (spec/execution 8.2).
+        let end = outcome(1, live.cancel.map(|(_, reason)| reason));
+        let ended = live.move_attempt(tx, end.attempt_move(), &Actor::System, &facts)?;
+        if !ended || !live.move_run(tx, end.run_move(), &Actor::System, &facts)? {
             return Err(RACED);
         }
         live.save(tx)?;

@@ -6,6 +6,7 @@
 mod access;
 mod auth;
 mod bootstrap;
+mod cancel;
 mod roles;
 mod runs;
 mod starts;

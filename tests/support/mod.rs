@@ -292,6 +292,11 @@ impl Bench {
         self.ok(&["task", "add", task, "--shell", text]);
     }
 
+    /// Adds a task that runs a shell text, with options of `task add`.
+    pub fn shell_with(&self, task: &str, options: &[&str], text: &str) {
+        self.ok(&[&["task", "add", task, "--shell", text][..], options].concat());
+    }
+
     /// Starts a task and waits for its end. The whole Run as `show` prints it, and the exit code.
     pub fn run_wait(&self, task: &str) -> (Value, i32) {
         let output = self.cli(&["run", task, "--wait"]);

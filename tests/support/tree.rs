@@ -29,6 +29,32 @@ pub fn below(pid: i32) -> Vec<Process> {
     found
 }
 
+/// Every live process that was started with a Run's mark in its environment, wherever it hangs.
+pub fn marked(run: &str) -> Vec<Process> {
+    let mark = format!("QINGLET_RUN_ID={run}");
+    let is_marked = |pid: i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| is_marked(*pid));
+    pids.filter_map(|pid| Some(Process { pid, start_ticks: stat(pid)?.1 })).filter(is_alive).collect()
+}
+
+/// The direct children of a process.
+pub fn children(pid: i32) -> Vec<Process> {
+    below(pid).into_iter().filter(|process| stat(process.pid).is_some_and(|(parent, _)| parent == pid)).collect()
+}
+
+/// A process's state letter, process group and session (proc(5)); `None` when it is gone.
+pub fn place(pid: i32) -> Option<(char, i32, i32)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?.chars().next()?;
+    let mut number = fields.skip(1).map(str::parse);
+    Some((state, number.next()?.ok()?, number.next()?.ok()?))
+}
+
 /// Kills those of them that still live, and what descends from them.
 pub fn end(processes: &[Process]) {
     for _ in 0..20 {

@@ -13,6 +13,7 @@ use qinglet::process::crash::{POINTS, Side};
 use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
+use support::mount::Mount;
 use support::{Bench, tree, until};
 
 /// What comes of one cut.
@@ -67,6 +68,11 @@ const STOPS: &[(&str, &str, &str)] = &[
     ("cancel.killed", "running/running", "cancelled or timed_out"),
 ];
 
+/// Crash points of retention, all the daemon's: what the store says of a log, its files, and what a
+/// reader is told after the next start.
+const RETAINS: &[(&str, &str, &str, &str)] =
+    &[("retain.removed", "kept", "gone", "removed"), ("retain.retired", "removed", "gone", "removed")];
+
 /// Crash points of `init`, and what the next one says it did about the owner.
 const INITS: &[(&str, &str)] = &[
     ("bootstrap.pepper", "made"),
@@ -99,6 +105,10 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
     let written = rows(4);
     let inits: Vec<(&str, &str)> = written.iter().map(|row| (row[1].as_str(), row[3].as_str())).collect();
     assert_eq!(inits, INITS);
+    let written = rows(6);
+    let retains: Vec<(&str, &str, &str, &str)> =
+        written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str(), row[5].as_str())).collect();
+    assert_eq!(retains, RETAINS);
     let written = rows(5);
     let stops: Vec<(&str, &str, &str)> =
         written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str())).collect();
@@ -111,10 +121,14 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
     };
     assert!(STARTS.iter().all(|cut| who(&cut.point) == cut.who));
     assert!(STOPS.iter().all(|stop| who(&stop.0) == "daemon"));
+    assert!(RETAINS.iter().all(|retain| who(&retain.0) == "daemon"));
     let mut known: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
     let starts = STARTS.iter().map(|cut| cut.point);
-    let mut tested: Vec<&str> =
-        starts.chain(STOPS.iter().map(|stop| stop.0)).chain(INITS.iter().map(|init| init.0)).collect();
+    let mut tested: Vec<&str> = starts
+        .chain(STOPS.iter().map(|stop| stop.0))
+        .chain(RETAINS.iter().map(|retain| retain.0))
+        .chain(INITS.iter().map(|init| init.0))
+        .collect();
     known.sort_unstable();
     tested.sort_unstable();
     assert_eq!(tested, known);
@@ -241,6 +255,39 @@ fn s70_7_cut_at_any_step_a_start_ran_at_most_once_with_the_store_saying_so_and_c
         });
     }
     assert!(wrong.is_empty(), "wrong at {wrong:?}; see above");
+}
+
+#[test]
+fn retention_cut_between_files_and_store_is_taken_up_by_the_next_start() {
+    for (point, says, files_are, after) in RETAINS {
+        let mut bench = Bench::ready();
+        let test = "retention_cut_between_files_and_store_is_taken_up_by_the_next_start";
+        let logs = bench.state().join("logs");
+        // 8 MiB: logs may take 800 KiB of it.
+        let Some(_disk) = Mount::new(test, &logs, 8192) else { return };
+        bench.serve(&[]);
+        bench.shell("much", "head -c 350000 /dev/zero");
+        let first = bench.run_wait("much").0;
+        (0..2).for_each(|_| drop(bench.run_wait("much")));
+        assert_eq!(bench.stop(), 0);
+        bench.env("QINGLET_CRASH_AT", point).launch(&[]);
+        assert_eq!(bench.ended(), -9, "the daemon died by itself");
+        let sql = "SELECT log_artifact, log_retired_at_ms IS NULL FROM attempts ORDER BY id LIMIT 1";
+        let (artifact, kept): (String, bool) =
+            bench.db().query_one(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(if kept { "kept" } else { "removed" }, *says);
+        let there = files(&logs).iter().any(|file| file.contains(&artifact));
+        assert_eq!(if there { "there" } else { "gone" }, *files_are);
+        bench.no_env("QINGLET_CRASH_AT").serve(&[]);
+        let id = first["id"].as_str().unwrap();
+        let told = until("the log to be told gone", || {
+            let output = bench.cli(&["logs", id]);
+            (!output.stderr.contains("missing")).then_some(output)
+        });
+        assert!(*after == "removed" && told.stderr.contains("was removed at"), "{told:?}");
+        assert_eq!(bench.stop(), 0);
+        assert!(is_sound(&bench.db()));
+    }
 }
 
 fn cut_name(cut: &Cut<'_>) -> String {

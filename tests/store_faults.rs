@@ -389,7 +389,7 @@ fn a_read_or_a_refusal_writes_and_syncs_nothing() {
         store.call(CountActive).unwrap();
         store.call(ListCandidates { limit: 4, except: Vec::new() }).unwrap();
         store.call(ListInFlight { limit: 256 }).unwrap();
-        store.call(ListResolvable { limit: 64 }).unwrap();
+        store.call(ListResolvable { after: None, limit: 64 }).unwrap();
         store.call(GetRun { project: project.clone(), run, attempt_number: None }).unwrap();
         store.call(ListEvents { project: project.clone(), run, after_sequence: 0, limit: 64 }).unwrap();
         let list = ListRuns { project: project.clone(), task: None, state: None, after: None, limit: 64 };

@@ -202,7 +202,8 @@ fn the_journal_holds_a_row_from_before_the_spawn_until_the_receipt_is_deleted() 
     let task_ref = bench.task("hello");
     let first = bench.start("hello", task_ref);
     bench.run(&first);
-    let resolvable = || bench.call(ListResolvable { limit: 64 });
+    let rows = || bench.call(ListResolvable { after: None, limit: 64 });
+    let resolvable = || rows().iter().map(|row| row.attempt).collect::<Vec<_>>();
     assert!(resolvable().is_empty(), "an active Attempt's receipt may still come");
     bench.call(Resolve { attempts: vec![first.attempt] });
     assert_eq!(bench.call(complete(&first, 0)), Completed::Applied(RunState::Succeeded));
@@ -230,7 +231,18 @@ fn the_journal_holds_a_row_from_before_the_spawn_until_the_receipt_is_deleted() 
     assert_eq!(bench.call(quarantine()), Step::Done);
     assert_eq!(bench.call(quarantine()), Step::Raced);
     assert_eq!(bench.call(Lose { run: fourth.run, attempt: fourth.attempt, error_code: "GONE" }), Step::Done);
-    assert!(resolvable().is_empty(), "a quarantined receipt is kept");
+    let [row] = rows()[..] else { panic!() };
+    assert!(row.attempt == fourth.attempt && row.quarantined && row.since_ms.is_some(), "it is kept for a while");
+    let fifth = bench.start("hello", task_ref);
+    bench.run(&fifth);
+    assert_eq!(bench.call(Lose { run: fifth.run, attempt: fifth.attempt, error_code: "GONE" }), Step::Done);
+    let late = bench.call(ListResolvable { after: Some(fourth.attempt), limit: 64 });
+    assert!(late.len() == 1 && !late[0].quarantined && late[0].since_ms.is_some(), "a late receipt may come");
+    let sixth = bench.start("hello", task_ref);
+    assert_eq!(bench.call(begin(&sixth)), Step::Done);
+    assert_eq!(bench.call(Lose { run: sixth.run, attempt: sixth.attempt, error_code: "GONE" }), Step::Done);
+    let never = bench.call(ListResolvable { after: Some(fifth.attempt), limit: 64 });
+    assert_eq!(never[0].since_ms, None, "it was never released");
 }
 
 #[test]

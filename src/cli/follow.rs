@@ -3,8 +3,10 @@
 use super::client::{Client, Pause};
 use super::context::{note, print_bytes};
 use super::failure::Failure;
+use super::time::rfc3339;
 use super::{outcome, run};
 use crate::model::limits;
+use crate::model::word::ARTIFACT_RETIRED;
 use base64ct::{Base64, Encoding};
 use serde_json::Value;
 
@@ -50,6 +52,9 @@ pub fn drain(client: &Client, run: &str, attempt: &str, written: &mut Written) -
         if reply.status == 202 {
             return Ok(());
         }
+        if reply.code() == ARTIFACT_RETIRED.code {
+            return Err(removed(run, &reply.body));
+        }
         let answer = reply.done(&format!("read the log of run {run}"))?;
         let range =
             Range::read(&answer).ok_or_else(|| Failure::unavailable("the daemon's log range cannot be read"))?;
@@ -63,6 +68,17 @@ pub fn drain(client: &Client, run: &str, attempt: &str, written: &mut Written) -
             return Ok(());
         }
     }
+}
+
+/// The sentence for a log that is not kept any more.
+fn removed(run: &str, answer: &Value) -> Failure {
+    let at = answer["retiredAtMs"].as_i64().map(|ms| format!(" at {}", rfc3339(ms))).unwrap_or_default();
+    let bytes = answer["byteLength"].as_u64().filter(|bytes| *bytes > 0);
+    let bytes = bytes.map(|bytes| format!("; it had {bytes} bytes")).unwrap_or_default();
+    Failure::refused(format!(
+        "the log of run {run} was removed{at}, because logs are kept for a time and up to a size in all{bytes}; \
+         `qinglet show {run}` still says how the run ended"
+    ))
 }
 
 struct Range {

@@ -4,6 +4,7 @@
 
 use super::board::{Board, WaitReason};
 use super::host::{Host, Now};
+use super::housekeeping::Housekeeping;
 use super::inbox::{Inbox, Message};
 use super::place::{Phase, Place};
 use crate::model::id::{AttemptId, RunId};
@@ -37,15 +38,17 @@ pub struct Engine<H> {
     pub(super) resolved: Vec<AttemptId>,
     wait: Option<WaitReason>,
     /// Something may be startable.
-    hungry: bool,
+    pub(super) hungry: bool,
     /// A page of candidates is being read.
     reading: bool,
     /// When to look for room again, in boot milliseconds.
     recheck_ms: Option<u64>,
     /// Looking for Runs that were asked to end.
     pub(super) cancels: Cancels,
+    /// Clearing away what is old.
+    pub(super) keeping: Housekeeping,
     /// Nothing new is started any more.
-    closed: bool,
+    pub(super) closed: bool,
 }
 
 impl<H: Host> Engine<H> {
@@ -73,6 +76,7 @@ impl<H: Host> Engine<H> {
             reading: false,
             recheck_ms: None,
             cancels: Cancels { wanted: true, reading: false, again_ms: None },
+            keeping: Housekeeping::default(),
             closed: false,
         }
     }
@@ -148,9 +152,10 @@ impl<H: Host> Engine<H> {
         }
         self.list_cancelling();
         self.dispatch();
+        self.keep_house(now.boot_ms);
         self.board.show(self.places.len(), self.wait);
-        let next =
-            self.places.values().filter_map(Place::wants_ms).chain(self.recheck_ms).chain(self.cancels.again_ms).min();
+        let others = [self.recheck_ms, self.cancels.again_ms, self.keeping.wants_ms(self.closed)];
+        let next = self.places.values().filter_map(Place::wants_ms).chain(others.into_iter().flatten()).min();
         next.map(|at| at.saturating_sub(self.host.now().boot_ms))
     }
 
@@ -163,6 +168,7 @@ impl<H: Host> Engine<H> {
             Message::Quarantined(attempt) => self.quarantined(attempt),
             Message::Cancelling(page) => self.cancelling(page),
             Message::Asked(attempt, answer) => self.asked(attempt, answer),
+            Message::Kept(answer) => self.kept(answer),
             Message::Resolved(attempts, done) => {
                 if !done {
                     self.resolved.extend(attempts);
@@ -258,6 +264,9 @@ impl<H: Host> Engine<H> {
             if let Err(reason) = self.host.room().and_then(|()| self.begin(candidate)) {
                 self.wait = Some(reason);
                 self.recheck();
+                if reason == WaitReason::Disk {
+                    self.keeping.hurry();
+                }
                 return;
             }
         }

@@ -131,6 +131,7 @@ impl<H: Host> Engine<H> {
                     self.resolved.push(attempt);
                 }
                 self.leave(attempt);
+                self.look_at_space();
             }
             Ok(Completed::Invalid(_)) => self.quarantine(attempt),
             Err(_) => {

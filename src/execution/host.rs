@@ -130,6 +130,39 @@ pub enum ReceiptRead {
     Unavailable,
 }
 
+/// What became of clearing a receipt away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleared {
+    /// It was there and is deleted.
+    Deleted,
+    /// There was none.
+    Absent,
+    /// It could not be deleted.
+    Failed,
+}
+
+/// The file system of the logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSpace {
+    /// Bytes that may still be written.
+    pub free_bytes: u64,
+    /// Bytes altogether.
+    pub total_bytes: u64,
+    /// All memory, when it is what the logs lie in.
+    pub memory_bytes: Option<u64>,
+}
+
+/// What a log was before it was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRemoved {
+    /// How long it was; 0 when it was already gone.
+    pub bytes: u64,
+    /// What it took of the file system.
+    pub taken_bytes: u64,
+    /// Whether output had been cut at the cap; `None` when nobody had said.
+    pub truncated: Option<bool>,
+}
+
 /// Answers a launch; may be called from another thread.
 pub type LaunchReply = Box<dyn FnOnce(Result<Box<dyn Hold>, LaunchFailure>) + Send>;
 
@@ -168,6 +201,18 @@ pub trait Host {
     fn delete_receipt(&self, attempt: AttemptId) -> bool;
     /// Moves what lies in a receipt's place out of the way.
     fn quarantine_receipt(&self, attempt: AttemptId) -> bool;
+    /// Whether something keeps the wall clock right, as far as the kernel knows.
+    fn clock_synchronised(&self) -> bool;
+    /// Deletes an ended Attempt's receipt, published or begun, and says whether one was there.
+    fn clear_receipt(&self, attempt: AttemptId) -> Cleared;
+    /// Deletes what was put aside for an Attempt. `false`: it could not be done now.
+    fn purge_receipt(&self, attempt: AttemptId) -> bool;
+    /// The space where the logs lie. `None`: it cannot be told now.
+    fn log_space(&self) -> Option<LogSpace>;
+    /// What a log takes of its file system. `None`: it is not there.
+    fn log_taken_bytes(&self, artifact: &str) -> Option<u64>;
+    /// Removes an ended Attempt's log for good. `None`: it could not be done, and it stays.
+    fn remove_log(&self, artifact: &str) -> Option<LogRemoved>;
     /// Dies here when a test asked for it; debug builds only.
     fn crash_point(&self, name: &'static str);
 }

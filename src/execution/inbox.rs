@@ -4,6 +4,7 @@
 //! candidates at most one, and pokes fold into a flag.
 
 use super::host::{Hold, LaunchFailure};
+use super::housekeeping::Kept;
 use crate::model::id::AttemptId;
 use crate::store::StoreError;
 use crate::store::cancel::{CancelRequested, Cancelling};
@@ -28,6 +29,8 @@ pub(super) enum Message {
     Cancelling(Result<Vec<Cancelling>, StoreError>),
     /// The store has answered an intent of our own.
     Asked(AttemptId, Result<CancelRequested, StoreError>),
+    /// The store has answered a step of housekeeping.
+    Kept(Kept),
     /// The store has resolved these journal rows, or not.
     Resolved(Vec<AttemptId>, bool),
 }

@@ -3,8 +3,8 @@
 use super::board::WaitReason;
 use super::environment::{Surroundings, isolated};
 use super::host::{
-    EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, Now, Receipt, ReceiptRead,
-    Signalled, Stop,
+    Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
+    Now, Receipt, ReceiptRead, Signalled, Stop,
 };
 use super::logs::{LogRead, LogReadError, LogSlice};
 use crate::model::id::{AttemptId, RunId, Uuid};
@@ -179,6 +179,37 @@ impl Host for Linux {
 
     fn quarantine_receipt(&self, attempt: AttemptId) -> bool {
         self.receipts.quarantine(attempt).is_ok()
+    }
+
+    fn clock_synchronised(&self) -> bool {
+        clock::is_synchronised()
+    }
+
+    fn clear_receipt(&self, attempt: AttemptId) -> Cleared {
+        match self.receipts.delete(attempt) {
+            Ok(true) => Cleared::Deleted,
+            Ok(false) => Cleared::Absent,
+            Err(_) => Cleared::Failed,
+        }
+    }
+
+    fn purge_receipt(&self, attempt: AttemptId) -> bool {
+        self.receipts.purge(attempt).is_ok()
+    }
+
+    fn log_space(&self) -> Option<LogSpace> {
+        let space = room::space(&self.logs_dir).ok()?;
+        let memory_bytes = space.is_tmpfs.then(room::memory_total);
+        Some(LogSpace { free_bytes: space.free_bytes, total_bytes: space.total_bytes, memory_bytes })
+    }
+
+    fn log_taken_bytes(&self, artifact: &str) -> Option<u64> {
+        self.logs.taken_bytes(artifact)
+    }
+
+    fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {
+        let removed = self.logs.retire(artifact).ok()?;
+        Some(LogRemoved { bytes: removed.bytes, taken_bytes: removed.taken_bytes, truncated: removed.truncated })
     }
 
     fn crash_point(&self, name: &'static str) {

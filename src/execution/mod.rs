@@ -7,6 +7,7 @@ pub mod engine;
 pub mod environment;
 mod finish;
 pub mod host;
+mod housekeeping;
 mod inbox;
 pub mod linux;
 pub mod logs;

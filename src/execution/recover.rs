@@ -7,10 +7,9 @@ use super::host::Host;
 use super::place::{Phase, Place};
 use crate::model::life::AttemptState;
 use crate::model::limits::RECOVERY_CANDIDATES_MAX;
-use crate::model::limits::RESOLVED_MAX;
 use crate::model::word::EXITED_WITHOUT_RECEIPT;
 use crate::store::StoreError;
-use crate::store::start::{InFlight, ListInFlight, ListResolvable};
+use crate::store::start::{InFlight, ListInFlight};
 use std::fmt;
 
 /// Why recovery stops the start.
@@ -32,9 +31,9 @@ impl fmt::Display for RecoveryError {
 }
 
 impl<H: Host> Engine<H> {
-    /// Takes up every Run that has authority or ownership, and clears receipts that a crash left
-    /// behind after their commit. Answers how many Runs were taken up. Their places then advance by
-    /// turns like all others.
+    /// Takes up every Run that has authority or ownership. Answers how many. Their places then advance
+    /// by turns like all others; receipts that a crash left behind after their commit are cleared away
+    /// by the first round of housekeeping.
     pub fn recover(&mut self) -> Result<usize, RecoveryError> {
         let page = ListInFlight { limit: RECOVERY_CANDIDATES_MAX };
         let (runs, more) = self.store.call(page).map_err(RecoveryError::Store)?;
@@ -45,13 +44,6 @@ impl<H: Host> Engine<H> {
         for run in runs {
             self.take_up(&run);
         }
-        let done = self.store.call(ListResolvable { limit: RESOLVED_MAX }).map_err(RecoveryError::Store)?;
-        for attempt in done {
-            if self.host.delete_receipt(attempt) {
-                self.resolved.push(attempt);
-            }
-        }
-        self.resolve_now();
         Ok(count)
     }
 

@@ -5,6 +5,10 @@
 const KIB: u64 = 1024;
 /// MiB in bytes.
 const MIB: u64 = 1024 * KIB;
+/// An hour in milliseconds.
+const HOUR_MS: i64 = 3_600_000;
+/// A day in milliseconds.
+const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// Where the runtime lives. The safety rules are the same; only sizes and counts differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +52,22 @@ pub struct Limits {
     pub dispatch_page: usize,
     /// A task as defined may be retried this often a minute by hand.
     pub manual_retries_per_minute: u32,
+    /// Between two rounds of housekeeping (spec/execution section 4): rare enough not to be noticed
+    /// on a router, often enough that one round finds little.
+    pub housekeeping_ms: u64,
+    /// Receipts or ended Runs that one step of a round takes up (spec/execution section 4).
+    pub housekeeping_page: usize,
+    /// Log files one turn deletes at most: each costs a sync of its folder, and the loop has
+    /// timeouts to keep (spec/execution section 9).
+    pub log_deletions: usize,
+    /// How long an ended Attempt without a receipt is looked after for a late one, and how long a
+    /// receipt that was put aside is kept for people (spec/execution section 4).
+    pub receipt_wait_ms: i64,
+    /// How long logs are kept when there is space (spec/execution section 9).
+    pub log_age_ms: i64,
+    /// Free space below which logs are kept for [`LOG_AGE_PRESSED_MS`] only, unless
+    /// [`LOG_SHARE_PRESSURE`] of the file system is less (spec/execution section 9).
+    pub log_pressure_bytes: u64,
 }
 
 /// The router's numbers.
@@ -66,6 +86,12 @@ pub const EDGE: Limits = Limits {
     log_range_default_bytes: 16 * 1024,
     dispatch_page: 4,
     manual_retries_per_minute: 4,
+    housekeeping_ms: 5 * 60_000,
+    housekeeping_page: 8,
+    log_deletions: 2,
+    receipt_wait_ms: DAY_MS,
+    log_age_ms: 7 * DAY_MS,
+    log_pressure_bytes: 64 * MIB,
 };
 
 /// The small server's numbers.
@@ -84,6 +110,12 @@ pub const STANDALONE: Limits = Limits {
     log_range_default_bytes: 32 * 1024,
     dispatch_page: 16,
     manual_retries_per_minute: 16,
+    housekeeping_ms: 60_000,
+    housekeeping_page: 32,
+    log_deletions: 8,
+    receipt_wait_ms: HOUR_MS,
+    log_age_ms: 30 * DAY_MS,
+    log_pressure_bytes: 256 * MIB,
 };
 
 impl Profile {
@@ -242,6 +274,38 @@ pub const AUDIT_PAGE_MAX: usize = 64;
 /// Receipts resolved along with one completion.
 pub const RESOLVED_MAX: usize = 64;
 
+// ---- Retention ----------------------------------------------------------------------------------
+
+/// How long logs are kept when space is short (spec/execution section 9).
+pub const LOG_AGE_PRESSED_MS: i64 = DAY_MS;
+/// Space is short at the latest when one part in this many is free (20 %): a little before a start
+/// would have to wait, which needs [`LOG_SHARE_FLOOR`] and [`LOG_SHARE_ATTEMPT`] of it.
+pub const LOG_SHARE_PRESSURE: u64 = 5;
+/// All logs together take at most one part in this many of their file system (10 %, design D11).
+pub const LOG_SHARE_TOTAL: u64 = 10;
+/// In memory they take at most one part in this many of all memory (design D11).
+pub const LOG_SHARE_MEMORY: u64 = 16;
+/// Ended Runs whose logs are looked at in one step; a look is two system calls a log.
+pub const LOG_PAGE: usize = 64;
+/// Ended Runs that are kept, the newest ones (design D11).
+pub const RUNS_KEPT: i64 = 10_000;
+/// How long ended Runs are kept (design D11).
+pub const RUN_AGE_MS: i64 = 90 * DAY_MS;
+/// Audit rows that are kept for each project, the newest ones (design D11).
+pub const AUDIT_KEPT: usize = 10_000;
+/// Audit rows that one transaction removes.
+pub const AUDIT_TRIM_PAGE: usize = 64;
+/// No clock is right that stands before this: long before this was written. A build may know better, see
+/// `schedule::trust`.
+pub const WRITTEN_AT_MS: i64 = 1_735_689_600_000;
+/// A clock that nobody vouches for is believed so long after boot (design D9): a time server that is
+/// there has answered by then.
+pub const CLOCK_SETTLED_MS: u64 = 10 * 60_000;
+/// The wall clock may step so far without being doubted: a day's and a time zone's mistake (design D9).
+pub const CLOCK_STEP_MS_MAX: i64 = 25 * HOUR_MS;
+/// After a wider step forward nothing is deleted for its age so long (design D9).
+pub const CLOCK_PAUSE_MS: u64 = 24 * 3_600_000;
+
 // ---- HTTP ---------------------------------------------------------------------------------------
 
 /// Request line and headers (design D12).
@@ -339,6 +403,9 @@ const _: () = {
     assert!(STORE_WAIT_MS < ANSWER_MS_MAX);
     assert!(HEAD_MS_MAX < REQUEST_MS_MAX);
     assert!(PAGE_DEFAULT <= PAGE_MAX);
+    assert!(STANDALONE.housekeeping_page <= RESOLVED_MAX);
+    assert!(LOG_AGE_PRESSED_MS <= EDGE.log_age_ms);
+    assert!(LOG_SHARE_PRESSURE < LOG_SHARE_FLOOR);
     assert!(ANSWER_MS_MAX < CLI_ANSWER_MS_MAX);
     assert!(EDGE.active_attempts < EDGE.queued_runs);
     assert!(EDGE.http_workers < EDGE.connections);

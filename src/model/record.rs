@@ -202,6 +202,30 @@ pub enum LogPlace {
         /// Whether the Attempt may still write.
         active: bool,
     },
+    /// It was removed by retention.
+    Retired(LogRetired),
+}
+
+/// What is left of a log that was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRetired {
+    /// When.
+    pub at_ms: i64,
+    /// How long it was; 0 when its file was already gone.
+    pub bytes: u64,
+    /// Whether it had been cut at its cap; `None` when nobody had said.
+    pub truncated: Option<bool>,
+}
+
+/// What is remembered of the wall clock, to notice steps (design D9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockWatch {
+    /// The boot that the other two belong to.
+    pub boot: super::id::Uuid,
+    /// The wall clock less the boot clock, in milliseconds, when it was last taken as it was.
+    pub anchor_ms: i64,
+    /// Nothing is deleted for its age before this, in milliseconds since that boot.
+    pub paused_until_ms: u64,
 }
 
 /// What a receipt proves about an Attempt's end, in the store's terms.

@@ -20,3 +20,16 @@ pub fn boottime_ms() -> i64 {
     let now = unsafe { now.assume_init() };
     i64::from(now.tv_sec) * 1000 + i64::from(now.tv_nsec) / 1_000_000
 }
+
+/// Whether something keeps the wall clock right, as the kernel knows it (adjtimex(2)): no time server's
+/// client has set it since boot, or it has given up, when this is false.
+pub fn is_synchronised() -> bool {
+    let mut state = MaybeUninit::<libc::timex>::zeroed();
+    // SAFETY: all-zero is a valid timex, and its `modes` of 0 only reads.
+    if unsafe { libc::adjtimex(state.as_mut_ptr()) } < 0 {
+        return false;
+    }
+    // SAFETY: all-zero before the call, filled by it.
+    let state = unsafe { state.assume_init() };
+    state.status & libc::STA_UNSYNC == 0
+}

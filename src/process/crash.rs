@@ -54,6 +54,8 @@ pub const POINTS: &[Point] = &[
     point("finish.seen", Side::Daemon),        // the receipt is read
     point("finish.committed", Side::Daemon),   // the end is committed
     point("finish.deleted", Side::Daemon),     // the receipt is deleted
+    point("retain.removed", Side::Daemon),     // files of old logs are gone, the store does not say so
+    point("retain.retired", Side::Daemon),     // the store says so
 ];
 
 #[cfg(debug_assertions)]

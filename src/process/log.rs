@@ -5,8 +5,9 @@ use super::private;
 use crate::model::id::{AttemptId, RunId};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "local-";
@@ -39,6 +40,17 @@ pub struct LogRange {
     pub dropped_bytes: Option<u64>,
     /// False when writing the log failed; `None` while nobody has said.
     pub complete: Option<bool>,
+}
+
+/// A log that was removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Removed {
+    /// How long it was; 0 when it was already gone.
+    pub bytes: u64,
+    /// What it and its fact took of the file system.
+    pub taken_bytes: u64,
+    /// Whether output had been cut at the cap; `None` when nobody had said.
+    pub truncated: Option<bool>,
 }
 
 /// The logs under one root.
@@ -115,6 +127,38 @@ impl LogStore {
         })
     }
 
+    /// What a log and its fact take of the file system, whatever they are; blocks, not bytes, because a
+    /// line of output takes a page of a file system in memory. `None`: there is no log.
+    pub fn taken_bytes(&self, artifact: &str) -> Option<u64> {
+        // Blocks of stat(2) have 512 bytes on every file system.
+        let taken = |path: PathBuf| path.symlink_metadata().map(|meta| meta.blocks().saturating_mul(512));
+        let shard = self.shard(artifact).ok()?;
+        let log = taken(shard.join(file_name(artifact))).ok()?;
+        Some(log + taken(shard.join(fact::file_name(artifact))).unwrap_or(0))
+    }
+
+    /// Removes a log that nobody writes any more, then its fact, and syncs their folder, so that no
+    /// power cut brings them back after the store has said that they are gone. One that is already gone
+    /// counts as removed. `InvalidData`: it is not the private regular file it should be, and stays.
+    pub fn retire(&self, artifact: &str) -> io::Result<Removed> {
+        let shard = self.shard(artifact)?;
+        let fact = Fact::read(&shard.join(fact::file_name(artifact)), artifact);
+        let taken_bytes = self.taken_bytes(artifact).unwrap_or(0);
+        let bytes = match private::options().read(true).open(shard.join(file_name(artifact))) {
+            Ok(file) => private::check(&file)?.len(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
+            Err(e) if private::is_unsafe(&e) => return Err(io::ErrorKind::InvalidData.into()),
+            Err(e) => return Err(e),
+        };
+        self.delete(artifact)?;
+        match File::open(&shard) {
+            Ok(folder) => folder.sync_all()?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        Ok(Removed { bytes, taken_bytes, truncated: fact.map(|fact| fact.quota_reached) })
+    }
+
     /// Deletes a log and its fact; `false` when there was no log.
     pub fn delete(&self, artifact: &str) -> io::Result<bool> {
         let shard = self.shard(artifact)?;
@@ -140,7 +184,7 @@ fn remove(path: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{MetadataExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     const RUN: &str = "0197d2a4-1b2c-7def-8123-456789abcdef";
 
@@ -180,6 +224,31 @@ mod tests {
         std::fs::write(shard_dir.join(fact::file_name(&artifact)), fact.pack()).unwrap();
         let told = read(0, 1);
         assert_eq!((told.truncated, told.dropped_bytes, told.complete), (Some(true), Some(5), Some(true)));
+    }
+
+    #[test]
+    fn a_log_is_retired_with_its_fact_and_what_is_no_log_stays() {
+        let store = LogStore::new(crate::process::scratch::folder("log-retire"));
+        let LogPlaceOnDisk { artifact, shard_dir } = place(&store);
+        let (path, beside) = (shard_dir.join(file_name(&artifact)), shard_dir.join(fact::file_name(&artifact)));
+        std::fs::write(&path, "12345").unwrap();
+        let mut fact = Fact::new(RunId::parse(RUN).unwrap(), AttemptId::parse(RUN).unwrap(), &artifact);
+        fact.quota_reached = true;
+        std::fs::write(&beside, fact.pack()).unwrap();
+        std::fs::hard_link(&path, shard_dir.join("other")).unwrap();
+        assert_eq!(store.retire(&artifact).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(path.exists() && beside.exists());
+        std::fs::remove_file(shard_dir.join("other")).unwrap();
+        let taken = store.taken_bytes(&artifact).unwrap();
+        assert!(taken >= 1024, "two blocks at least: {taken}");
+        let removed = store.retire(&artifact).unwrap();
+        assert_eq!(removed, Removed { bytes: 5, taken_bytes: taken, truncated: Some(true) });
+        assert_eq!(std::fs::read_dir(&shard_dir).unwrap().count(), 0);
+        assert_eq!(store.retire(&artifact).unwrap(), Removed::default(), "again");
+        assert_eq!(store.taken_bytes(&artifact), None);
+        std::fs::remove_dir(&shard_dir).unwrap();
+        assert_eq!(store.retire(&artifact).unwrap(), Removed::default(), "not even a shard");
+        assert!(store.retire("../../etc/passwd").is_err());
     }
 
     #[test]

@@ -19,6 +19,11 @@ pub fn memory_free() -> u64 {
     free_memory(Path::new("/"))
 }
 
+/// All memory in bytes that there is here, used or not; `u64::MAX` when nothing says.
+pub fn memory_total() -> u64 {
+    total_memory(Path::new("/"))
+}
+
 fn free_pids(root: &Path) -> u64 {
     let groups = Groups::of(root);
     let in_groups = groups.levels("pids", |group| {
@@ -54,6 +59,14 @@ fn free_memory(root: &Path) -> u64 {
     // In KiB, as "MemAvailable:   123 kB".
     let available = named_number(&root.join("proc/meminfo"), "MemAvailable:").map(|kib| kib.saturating_mul(1024));
     in_groups.into_iter().chain(available).min().unwrap_or(u64::MAX)
+}
+
+fn total_memory(root: &Path) -> u64 {
+    let in_groups = Groups::of(root).levels("memory", |group| {
+        ["memory.max", "memory.limit_in_bytes"].iter().find_map(|name| number_in(&group.join(name)))
+    });
+    let all = named_number(&root.join("proc/meminfo"), "MemTotal:").map(|kib| kib.saturating_mul(1024));
+    in_groups.into_iter().chain(all).min().unwrap_or(u64::MAX)
 }
 
 /// A file with one number; `None` for "max", which limits nothing.
@@ -232,6 +245,7 @@ mod tests {
     fn without_cgroups_the_kernel_decides() {
         let root = tree("room-plain", &KERNEL);
         assert_eq!((free_pids(&root), free_memory(&root)), (900, 1000 * 1024));
+        assert_eq!(total_memory(&root), 2000 * 1024);
         let empty = tree("room-empty", &[]);
         assert_eq!((free_pids(&empty), free_memory(&empty)), (u64::MAX, u64::MAX));
     }
@@ -256,6 +270,7 @@ mod tests {
         files.extend(KERNEL);
         let root = tree("room-v2", &files);
         assert_eq!((free_pids(&root), free_memory(&root)), (4, 150_000));
+        assert_eq!(total_memory(&root), 500_000);
     }
 
     #[test]
@@ -281,6 +296,7 @@ mod tests {
         files.extend(KERNEL);
         let root = tree("room-v1", &files);
         assert_eq!((free_pids(&root), free_memory(&root)), (0, 5000), "over the limit is no room, not a wrap");
+        assert_eq!(total_memory(&root), 9000);
     }
 
     #[test]

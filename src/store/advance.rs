@@ -6,6 +6,7 @@
 use super::event::{self, Fact, Place};
 use super::fail::Fail;
 use super::journal;
+use super::retention;
 use super::start::{BeginStart, Complete, Completed, FailStart, Lose, Step, TakeOwnership};
 use super::thread::Operation;
 use super::tx::Tx;
@@ -39,6 +40,7 @@ pub(super) struct Live {
     run_created_at_ms: i64,
     run_started_at_ms: Option<i64>,
     run_finished_at_ms: Option<i64>,
+    end_order: Option<i64>,
     attempt_created_at_ms: i64,
     attempt_started_at_ms: Option<i64>,
     attempt_finished_at_ms: Option<i64>,
@@ -75,6 +77,7 @@ impl Live {
                 run_created_at_ms: row.get(6)?,
                 run_started_at_ms: row.get(7)?,
                 run_finished_at_ms: row.get(8)?,
+                end_order: None,
                 number: row.get(9)?,
                 attempt_state,
                 loaded_state: attempt_state,
@@ -130,6 +133,7 @@ impl Live {
         if state.is_terminal() {
             let earliest = self.run_started_at_ms.unwrap_or(self.run_created_at_ms).max(self.run_created_at_ms);
             self.run_finished_at_ms = Some(self.attempt_finished_at_ms.unwrap_or(self.now_ms).max(earliest));
+            self.end_order = Some(retention::newest_end(tx)? + 1);
         }
         Ok(true)
     }
@@ -165,7 +169,8 @@ impl Live {
     /// Stores both, each only if it is still as it was read.
     pub(super) fn save(self, tx: &Tx<'_>) -> Result<(), Fail> {
         let sql = "UPDATE runs SET status = ?3, version = ?4, event_sequence = ?5, started_at_ms = ?6,
-            finished_at_ms = ?7, cancel_requested_at_ms = ?8, cancel_reason = ?9, error_code = ?10
+            finished_at_ms = ?7, cancel_requested_at_ms = ?8, cancel_reason = ?9, error_code = ?10,
+            end_order = coalesce(end_order, ?11)
             WHERE id = ?1 AND version = ?2";
         let changed = tx.conn.prepare_cached(sql)?.execute(params![
             self.run,
@@ -178,6 +183,7 @@ impl Live {
             self.cancel.map(|(at_ms, _)| at_ms),
             self.cancel.map(|(_, reason)| reason),
             self.run_error,
+            self.end_order,
         ])?;
         let sql = "UPDATE attempts SET status = ?4, callback_sequence = ?5, token_digest = ?6, log_artifact = ?7,
             handle = ?8, pid = ?9, started_at_ms = ?10, finished_at_ms = ?11, exit_code = ?12, signal = ?13,

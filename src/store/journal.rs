@@ -2,7 +2,7 @@
 //! (spec/execution section 4). A row stands from before the spawn until the receipt is deleted.
 
 use super::fail::Fail;
-use super::start::{ListResolvable, QuarantineReceipt, Resolve, Step};
+use super::start::{ListResolvable, QuarantineReceipt, Resolvable, Resolve, Step};
 use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::id::{AttemptId, RunId};
@@ -29,15 +29,22 @@ pub(super) fn resolve(tx: &Tx<'_>, attempts: &[AttemptId]) -> Result<(), Fail> {
 }
 
 impl Operation for ListResolvable {
-    type Out = Vec<AttemptId>;
+    type Out = Vec<Resolvable>;
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
-        // The journal holds one row for each Attempt that is active or was just ended.
-        let sql = "SELECT j.attempt FROM receipt_journal j JOIN attempts a ON a.run = j.run AND a.number = j.number
-            WHERE j.status = 'pending' AND a.status NOT IN ('claimed', 'starting', 'running')
-            ORDER BY j.attempt LIMIT ?1";
+        // The journal holds one row for each Attempt that is active, was just ended, or ended
+        // without a receipt not long ago. Without ownership there was no release, so no receipt.
+        let sql = "SELECT j.attempt, j.status = 'quarantined',
+                CASE WHEN j.status = 'quarantined' THEN max(j.updated_at_ms, coalesce(a.finished_at_ms, 0))
+                    WHEN a.callback_sequence = 0 AND a.started_at_ms IS NOT NULL THEN a.finished_at_ms END
+            FROM receipt_journal j JOIN attempts a ON a.run = j.run AND a.number = j.number
+            WHERE a.status NOT IN ('claimed', 'starting', 'running') AND j.attempt > ?1
+            ORDER BY j.attempt LIMIT ?2";
         let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map([self.limit.min(limits::RESOLVED_MAX)], |row| row.get(0))?;
+        let after = self.after.map_or([0; 16], |attempt| *attempt.0.as_bytes());
+        let rows = query.query_map(params![after, self.limit.min(limits::RESOLVED_MAX)], |row| {
+            Ok(Resolvable { attempt: row.get(0)?, quarantined: row.get(1)?, since_ms: row.get(2)? })
+        })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }

@@ -28,6 +28,7 @@ mod owner;
 #[cfg(test)]
 mod plan;
 mod publish;
+pub mod retention;
 pub mod runs;
 pub mod start;
 pub mod state;

@@ -8,7 +8,7 @@ use crate::model::name::Name;
 use crate::store::runs::RunCursor;
 use rusqlite::Connection;
 
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     include_str!("admit.rs"),
     include_str!("advance.rs"),
     include_str!("audit.rs"),
@@ -21,14 +21,16 @@ const SOURCES: [&str; 14] = [
     include_str!("journal.rs"),
     include_str!("owner.rs"),
     include_str!("publish.rs"),
+    include_str!("retention.rs"),
     include_str!("runs.rs"),
     include_str!("tasks.rs"),
 ];
 
 /// Walks that are as small as what they walk, and why.
-const SMALL: [&str; 6] = [
+const SMALL: [&str; 7] = [
     "SCAN runs USING COVERING INDEX runs_open", // what is open: as small as the queue
     "SCAN j",                                   // the journal: active and just ended Attempts
+    "SCAN receipt_journal",                     // the same, for its references
     "SCAN projects",                            // one
     "SCAN role_bindings",                       // stops at the first row
     "SCAN (subquery",                           // rows that were found by a search

@@ -8,7 +8,7 @@ use crate::model::id::{AttemptId, RunId};
 use crate::model::life::{AttemptState, RunState};
 use crate::model::limits;
 use crate::model::name::Name;
-use crate::model::record::{Attempt, End, Event, LogPlace, Run};
+use crate::model::record::{Attempt, End, Event, LogPlace, LogRetired, Run};
 use crate::model::task::TaskRef;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
@@ -62,8 +62,8 @@ pub(super) fn read_attempt(row: &Row<'_>, at: usize) -> rusqlite::Result<Attempt
 }
 
 fn attempt(tx: &Tx<'_>, run: RunId, number: Option<i64>) -> Result<Option<Attempt>, Fail> {
-    let sql = "SELECT id, number, status, created_at_ms, started_at_ms, finished_at_ms, log_artifact, handle,
-            exit_code, signal, error_code, error_summary, log_complete, leftovers
+    let sql = "SELECT id, number, status, created_at_ms, started_at_ms, finished_at_ms,
+            CASE WHEN log_retired_at_ms IS NULL THEN log_artifact END, handle, exit_code, signal, error_code, error_summary, log_complete, leftovers
         FROM attempts WHERE run = ?1 AND number = coalesce(?2, (SELECT max(number) FROM attempts WHERE run = ?1))";
     let mut query = tx.conn.prepare_cached(sql)?;
     Ok(query.query_row(params![run, number], |row| read_attempt(row, 0)).optional()?)
@@ -221,15 +221,20 @@ impl Operation for LocateLog {
         if !exists(tx, &self.project, self.run)? {
             return Ok(None);
         }
-        let sql = "SELECT log_artifact, status FROM attempts WHERE run = ?1 AND id = ?2";
+        let sql = "SELECT log_artifact, status, log_retired_at_ms, log_retired_bytes, log_retired_truncated
+            FROM attempts WHERE run = ?1 AND id = ?2";
         let mut query = tx.conn.prepare_cached(sql)?;
         let found = query.query_row(params![self.run, self.attempt], |row| {
-            Ok((row.get::<_, Option<String>>(0)?, row.get::<_, AttemptState>(1)?))
+            if let Some(at_ms) = row.get(2)? {
+                return Ok(LogPlace::Retired(LogRetired { at_ms, bytes: row.get(3)?, truncated: row.get(4)? }));
+            }
+            let state: AttemptState = row.get(1)?;
+            Ok(match row.get(0)? {
+                Some(artifact) => LogPlace::File { artifact, active: state.is_active() },
+                None => LogPlace::Pending,
+            })
         });
-        Ok(found.optional()?.map(|(artifact, state)| match artifact {
-            Some(artifact) => LogPlace::File { artifact, active: state.is_active() },
-            None => LogPlace::Pending,
-        }))
+        Ok(found.optional()?)
     }
 }
 

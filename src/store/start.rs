@@ -204,10 +204,25 @@ pub struct ListInFlight {
 /// Counts Attempts that are starting or running.
 pub struct CountActive;
 
-/// Lists journal rows of ended Attempts, oldest first, for deleting receipts that a crash left behind.
+/// Lists journal rows of ended Attempts, by Attempt, for clearing away receipts: those that a crash
+/// left behind, those that came late, and those that were put aside.
 pub struct ListResolvable {
+    /// Only Attempts after this one.
+    pub after: Option<AttemptId>,
     /// At most so many.
     pub limit: usize,
+}
+
+/// A journal row of an ended Attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolvable {
+    /// The Attempt.
+    pub attempt: AttemptId,
+    /// Its receipt was put aside.
+    pub quarantined: bool,
+    /// Since when it waits for a receipt that may still come, or is kept for people. `None`: its
+    /// receipt was taken in or there never can be one, so that nothing is waited for.
+    pub since_ms: Option<i64>,
 }
 
 /// Marks a receipt that is not to be believed, before its file is moved to quarantine, so that a

@@ -1,11 +1,13 @@
 //! A simulated host over the real store: the operating system as a value that a test can bend.
 
+#![allow(dead_code)] // each test file uses its own part
+
 use faults::{Kind, Plan};
 use qinglet::execution::Engine;
 use qinglet::execution::board::{Board, WaitReason};
 use qinglet::execution::host::{
-    EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, Now, Receipt, ReceiptRead,
-    Signalled, Stop,
+    Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
+    Now, Receipt, ReceiptRead, Signalled, Stop,
 };
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
@@ -19,7 +21,7 @@ use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
 use qinglet::store::open::{self, Options};
 use qinglet::store::runs::{GetRun, ListEvents};
-use qinglet::store::start::{AdmitStart, ListInFlight, Started};
+use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
 use qinglet::store::state::StateDir;
 use qinglet::store::tasks::{PublishTask, Published};
 use std::collections::BTreeMap;
@@ -66,6 +68,16 @@ pub struct World {
     pub room: Result<(), WaitReason>,
     pub seen_at_launch: Option<Seen>,
     pub state_at_release: Option<(RunState, AttemptState)>,
+    /// The wall clock.
+    pub wall_ms: i64,
+    /// What each log takes.
+    pub logs: BTreeMap<String, u64>,
+    /// What the next log takes.
+    pub log_bytes: u64,
+    /// The size of the log file system.
+    pub log_space: u64,
+    /// Logs removed, or looked for in order to be.
+    pub removals: usize,
 }
 
 impl World {
@@ -163,6 +175,11 @@ impl Bench {
             room: Ok(()),
             seen_at_launch: None,
             state_at_release: None,
+            wall_ms: wall_ms(),
+            logs: BTreeMap::new(),
+            log_bytes: 1000,
+            log_space: 1 << 40,
+            removals: 0,
         };
         Self {
             world: Arc::new(Mutex::new(world)),
@@ -196,6 +213,18 @@ impl Bench {
 
     pub fn run(&self, run: RunId) -> Run {
         read_run(&self.store, run)
+    }
+
+    /// Whether the store has this Run.
+    pub fn is_there(&self, run: RunId) -> bool {
+        let get = GetRun { project: Name::default_project(), run, attempt_number: None };
+        self.store.call(get).unwrap().is_some()
+    }
+
+    /// The journal's rows of ended Attempts.
+    pub fn journal(&self) -> Vec<AttemptId> {
+        let list = ListResolvable { after: None, limit: 64 };
+        self.store.call(list).unwrap().into_iter().map(|row| row.attempt).collect()
     }
 
     pub fn in_flight(&self) -> Vec<RunId> {
@@ -345,7 +374,8 @@ impl Drop for SimHold {
 
 impl Host for SimHost {
     fn now(&self) -> Now {
-        Now { wall_ms: wall_ms(), boot_ms: self.world.lock().unwrap().boot_ms }
+        let world = self.world.lock().unwrap();
+        Now { wall_ms: world.wall_ms, boot_ms: world.boot_ms }
     }
 
     fn random(&self, buffer: &mut [u8]) -> bool {
@@ -358,11 +388,11 @@ impl Host for SimHost {
     }
 
     fn allocate_log(&self, _: RunId, attempt: AttemptId, _: Option<i64>) -> Option<LogGrant> {
-        Some(LogGrant {
-            artifact: format!("local-{}", &attempt.to_string().replace('-', "")[2..]),
-            folder: PathBuf::new(),
-            bytes_max: 1 << 20,
-        })
+        let artifact = format!("local-{}", &attempt.to_string().replace('-', "")[2..]);
+        let mut world = self.world.lock().unwrap();
+        let bytes = world.log_bytes;
+        world.logs.insert(artifact.clone(), bytes);
+        Some(LogGrant { artifact, folder: PathBuf::new(), bytes_max: 1 << 20 })
     }
 
     fn environment(&self, _: &EnvironmentOf<'_>) -> Vec<(String, String)> {
@@ -458,6 +488,39 @@ impl Host for SimHost {
         world.receipts.remove(&attempt);
         world.quarantined += 1;
         true
+    }
+
+    fn clock_synchronised(&self) -> bool {
+        true
+    }
+
+    fn clear_receipt(&self, attempt: AttemptId) -> Cleared {
+        match self.world.lock().unwrap().receipts.remove(&attempt) {
+            Some(_) => Cleared::Deleted,
+            None => Cleared::Absent,
+        }
+    }
+
+    fn purge_receipt(&self, _: AttemptId) -> bool {
+        true
+    }
+
+    fn log_space(&self) -> Option<LogSpace> {
+        let world = self.world.lock().unwrap();
+        let taken: u64 = world.logs.values().sum();
+        let total_bytes = world.log_space;
+        Some(LogSpace { free_bytes: total_bytes.saturating_sub(taken), total_bytes, memory_bytes: None })
+    }
+
+    fn log_taken_bytes(&self, artifact: &str) -> Option<u64> {
+        self.world.lock().unwrap().logs.get(artifact).copied()
+    }
+
+    fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {
+        let mut world = self.world.lock().unwrap();
+        world.removals += 1;
+        let bytes = world.logs.remove(artifact).unwrap_or(0);
+        Some(LogRemoved { bytes, taken_bytes: bytes, truncated: Some(false) })
     }
 
     fn crash_point(&self, _: &'static str) {}

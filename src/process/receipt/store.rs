@@ -88,6 +88,16 @@ impl ReceiptStore {
         remove(&shard.join(file_name(attempt)))
     }
 
+    /// Deletes what was put aside for the Attempt, whatever it is; nothing there counts as deleted.
+    pub fn purge(&self, attempt: AttemptId) -> io::Result<()> {
+        let path = self.root.join(QUARANTINE).join(shard_name(attempt)).join(file_name(attempt));
+        match path.symlink_metadata() {
+            // Follows no link on its way down.
+            Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(&path),
+            _ => remove(&path).map(drop),
+        }
+    }
+
     /// Puts the Attempt's receipt aside, replacing nothing, and returns where it lies, relative to the
     /// root. Done again it changes nothing and says the same.
     pub fn quarantine(&self, attempt: AttemptId) -> io::Result<PathBuf> {
@@ -242,5 +252,14 @@ mod tests {
         std::fs::write(&path, "worse").unwrap();
         assert_eq!(store.quarantine(receipt.attempt).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(root.join(&place)).unwrap(), b"bad");
+        store.purge(receipt.attempt).unwrap();
+        assert!(!root.join(&place).exists());
+        store.purge(receipt.attempt).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("in"), "it").unwrap();
+        store.quarantine(receipt.attempt).unwrap();
+        store.purge(receipt.attempt).unwrap();
+        assert!(!root.join(&place).exists(), "a folder in its place");
     }
 }

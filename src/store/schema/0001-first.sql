@@ -115,10 +115,13 @@ CREATE TABLE runs (
   queued_at_ms INTEGER,
   started_at_ms INTEGER,
   finished_at_ms INTEGER,
+  -- 1, 2, ... in the order in which Runs ended, whatever the wall clock did meanwhile.
+  end_order INTEGER CHECK (end_order >= 1),
   cancel_requested_at_ms INTEGER,
   cancel_reason TEXT CHECK (cancel_reason IN ('user', 'policy', 'shutdown', 'reconcile', 'timeout')),
   error_code TEXT,
-  CHECK ((finished_at_ms IS NOT NULL) = (status IN ('succeeded', 'failed', 'cancelled', 'timed_out')))
+  CHECK ((finished_at_ms IS NOT NULL) = (status IN ('succeeded', 'failed', 'cancelled', 'timed_out'))),
+  CHECK ((finished_at_ms IS NOT NULL) = (end_order IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX runs_by_idempotency_key ON runs (project, idempotency_key) WHERE idempotency_key IS NOT NULL;
@@ -131,6 +134,8 @@ CREATE INDEX runs_open ON runs (status, priority DESC, created_at_ms, id, finish
 -- What was asked to end and has not; empty most of the time.
 CREATE INDEX runs_cancelling ON runs (cancel_requested_at_ms)
   WHERE finished_at_ms IS NULL AND cancel_requested_at_ms IS NOT NULL;
+-- What retention walks, oldest end first. Always touched at its right end, so one page a commit.
+CREATE UNIQUE INDEX runs_by_end ON runs (end_order) WHERE end_order IS NOT NULL;
 CREATE INDEX runs_ended ON runs (project, status, created_at_ms) WHERE finished_at_ms IS NOT NULL;
 
 CREATE TABLE attempts (
@@ -157,6 +162,10 @@ CREATE TABLE attempts (
   error_summary TEXT,
   log_complete INTEGER CHECK (log_complete IN (0, 1)),
   leftovers INTEGER,
+  -- Once its log was removed: when, how long it was, and whether it had been cut at its cap.
+  log_retired_at_ms INTEGER,
+  log_retired_bytes INTEGER,
+  log_retired_truncated INTEGER CHECK (log_retired_truncated IN (0, 1)),
   PRIMARY KEY (run, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -196,3 +205,12 @@ CREATE TABLE audit (
   at_ms INTEGER NOT NULL,
   PRIMARY KEY (project, id)
 ) STRICT, WITHOUT ROWID;
+
+-- One row: where the wall clock stood against the boot clock when it was last believed, and until
+-- when, on the boot clock of that boot, nothing may be deleted for its age.
+CREATE TABLE clock (
+  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+  boot BLOB NOT NULL CHECK (length(boot) = 16),
+  anchor_ms INTEGER NOT NULL,
+  paused_until_ms INTEGER NOT NULL
+) STRICT;

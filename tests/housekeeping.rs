@@ -4,6 +4,7 @@
 mod world;
 
 use qinglet::execution::Engine;
+use qinglet::execution::board::WaitReason;
 use qinglet::execution::host::Host;
 use qinglet::model::id::RunId;
 use qinglet::model::life::RunState;
@@ -109,6 +110,29 @@ fn with_no_log_there_at_all_nothing_is_said_to_be_removed() {
 }
 
 #[test]
+fn a_run_that_waits_for_space_brings_a_round_and_neither_chases_the_other() {
+    let bench = Bench::new();
+    bench.world(|w| (w.log_space, w.log_bytes) = (100_000, 1_000));
+    let mut engine = bench.engine();
+    ended(&bench, &mut engine, 3);
+    keep_house(&bench, &mut engine);
+    let looks = bench.world(|w| {
+        w.log_space = 10_000;
+        w.room = Err(WaitReason::Disk);
+        w.space_looks
+    });
+    bench.start();
+    engine.inbox().poke();
+    for _ in 0..100 {
+        engine.turn();
+        bench.breathe();
+    }
+    assert_eq!(bench.world(|w| w.logs.len()), 1, "at once, not with the next cadence");
+    let rounds = bench.world(|w| w.space_looks) - looks;
+    assert!((1..=4).contains(&rounds), "{rounds} rounds while no time passed");
+}
+
+#[test]
 fn age_decides_on_a_trusted_clock_only() {
     const DAY_MS: i64 = 86_400_000;
     let bench = Bench::new();
@@ -156,7 +180,10 @@ fn a_lost_attempts_row_waits_for_a_late_receipt_which_is_cleared_away() {
         bench.run(run).state == RunState::Lost
     });
     let pass = |hours: i64| {
-        bench.world(|w| (w.wall_ms, w.boot_ms) = (w.wall_ms + hours * HOUR_MS, w.boot_ms + (hours * HOUR_MS) as u64))
+        bench.world(|w| {
+            w.wall_ms += hours * HOUR_MS;
+            w.boot_ms += (hours * HOUR_MS) as u64;
+        });
     };
     keep_house(&bench, &mut engine);
     pass(23);

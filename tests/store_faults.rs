@@ -4,13 +4,16 @@
 
 mod store_support;
 
+use qinglet::model::id::Uuid;
 use qinglet::model::limits::{EDGE, Limits};
 use qinglet::model::policy::{Denial, Role, Subject};
+use qinglet::model::record::{ClockWatch, LogRetired};
 use qinglet::store::access::{
     AddCredential, Bind, BootstrapOwner, FindStanding, ListAccess, ReissueOwner, RevokeCredential,
 };
 use qinglet::store::audit::{ListAudit, RecordDenial, RecordRejections};
 use qinglet::store::open::{self, Options};
+use qinglet::store::retention::{DeleteRuns, NoteClock, RetireLogs, RunRule, TrimAudit};
 use qinglet::store::runs::{CountRuns, GetRun, ListEvents, ListRuns};
 use qinglet::store::start::{
     Admitted, CountActive, FailStart, ListCandidates, ListInFlight, ListResolvable, Lose, QuarantineReceipt, Resolve,
@@ -41,6 +44,8 @@ struct Template {
     begun: Admitted,
     running: Admitted,
     ended: Admitted,
+    /// It ended before, and its receipt is dealt with.
+    old: Admitted,
     poisoned: qinglet::store::start::AdmitStart,
     task_ref: qinglet::model::task::TaskRef,
 }
@@ -55,6 +60,10 @@ impl Template {
         for admitted in [&running, &ended] {
             bench.run(admitted);
         }
+        let old = start();
+        bench.run(&old);
+        bench.call(complete(&old, 0));
+        bench.call(Resolve { attempts: vec![old.attempt] });
         bench.call(complete(&ended, 0));
         for _ in 0..5 {
             start();
@@ -77,7 +86,7 @@ impl Template {
         raw(&bench.database()).execute_batch(half).unwrap();
         let files = vec![bench.database()];
         let poisoned = admit("hello", task_ref, poisoned);
-        Self { bench, files, queued, begun, running, ended, poisoned, task_ref }
+        Self { bench, files, queued, begun, running, ended, old, poisoned, task_ref }
     }
 
     /// An opened copy.
@@ -118,7 +127,8 @@ fn shape(state: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for sql in [
         "SELECT 'run ' || task || status || version || event_sequence || coalesce(cancel_reason, '') FROM runs",
-        "SELECT 'attempt ' || status || callback_sequence || coalesce(handle, '') FROM attempts",
+        "SELECT 'attempt ' || status || callback_sequence || coalesce(handle, '') || coalesce(log_retired_bytes, '') FROM attempts",
+        "SELECT 'clock ' || anchor_ms FROM clock",
         "SELECT 'event ' || type || sequence || actor_type FROM run_events",
         "SELECT 'journal ' || status FROM receipt_journal",
         "SELECT 'task ' || id || revision || deleted FROM tasks",
@@ -198,6 +208,21 @@ fn mutations() -> Vec<(&'static str, Act)> {
         ),
         ("Complete, ownership not stored", act(|t| complete(&t.begun, 0))),
         ("Resolve", act(|t| Resolve { attempts: vec![t.ended.attempt] })),
+        (
+            "RetireLogs",
+            act(|t| RetireLogs {
+                logs: vec![(t.old.run, 1, LogRetired { at_ms: 1, bytes: 2, truncated: Some(false) })],
+            }),
+        ),
+        (
+            "NoteClock",
+            act(|_| NoteClock(ClockWatch { boot: Uuid::from_bytes([1; 16]), anchor_ms: 1, paused_until_ms: 2 })),
+        ),
+        (
+            "DeleteRuns",
+            act(|t| DeleteRuns { rule: RunRule { keep: 0, age: None }, runs: vec![t.old.run, t.ended.run] }),
+        ),
+        ("TrimAudit", act(|_| TrimAudit { keep: 1, limit: 2, on: None })),
         ("QuarantineReceipt", act(|t| QuarantineReceipt { run: t.running.run, attempt: t.running.attempt })),
         ("PublishTask new", act(|_| put("fresh", None, "true", true))),
         ("PublishTask disable", act(|_| put("hello", Some(1), "true", false))),

@@ -36,7 +36,10 @@ pub(super) enum Kept {
     Retired(Option<()>),
     Runs(Option<Vec<OldRun>>),
     Deleted(Option<usize>),
-    Audit(Option<Option<AuditEdge>>),
+    /// There are more audit rows to be removed.
+    Audit(AuditEdge),
+    /// There are none, or it could not be done.
+    Trimmed,
 }
 
 /// What is deleted by turns.
@@ -57,6 +60,8 @@ pub(super) struct Housekeeping {
     hurried: bool,
     /// A round is under way.
     busy: bool,
+    /// It has made space.
+    has_freed: bool,
     work: Work,
     /// The wall clock, while it may decide.
     trusted_ms: Option<i64>,
@@ -87,6 +92,7 @@ impl Default for Housekeeping {
             due_ms: Some(0),
             hurried: false,
             busy: false,
+            has_freed: false,
             work: Work::None,
             trusted_ms: None,
             measured: 0,
@@ -124,10 +130,9 @@ impl Housekeeping {
         self.due_ms.filter(|_| !closed)
     }
 
-    /// Somebody waits for space: a round soon, unless one is under way. Whoever waits asks again, which
-    /// bounds how often this is.
+    /// Somebody waits for space, or much was written: a round soon, after the one that may be under way.
     pub(super) fn hurry(&mut self) {
-        self.hurried |= !self.busy;
+        self.hurried = true;
     }
 
     fn age(&self, age_ms: i64) -> Option<Age> {
@@ -204,8 +209,8 @@ impl<H: Host> Engine<H> {
                 self.go_on();
             }
             Kept::Deleted(Some(_)) => self.next_runs(),
-            Kept::Audit(Some(Some(edge))) => self.ask_audit(Some(edge)),
-            Kept::Audit(Some(None))
+            Kept::Audit(edge) => self.ask_audit(Some(edge)),
+            Kept::Trimmed
             | Kept::Clock(None)
             | Kept::Noted(None)
             | Kept::Receipts(None)
@@ -213,8 +218,7 @@ impl<H: Host> Engine<H> {
             | Kept::Logs(None)
             | Kept::Retired(None)
             | Kept::Runs(None)
-            | Kept::Deleted(None)
-            | Kept::Audit(None) => self.end_round(),
+            | Kept::Deleted(None) => self.end_round(),
         }
     }
 
@@ -400,6 +404,7 @@ impl<H: Host> Engine<H> {
             return None;
         };
         self.keeping.taken_bytes = self.keeping.taken_bytes.saturating_sub(removed.taken_bytes);
+        self.keeping.has_freed |= removed.taken_bytes > 0;
         let at_ms = self.host.now().wall_ms;
         Some(LogRetired { at_ms, bytes: removed.bytes, truncated: removed.truncated })
     }
@@ -424,8 +429,9 @@ impl<H: Host> Engine<H> {
         if more {
             return self.ask_logs();
         }
-        // Whoever waits for space need not wait for the next look.
-        self.hungry = true;
+        // Whoever waits for space need not wait for the next look. Only if there is more of it: else
+        // waiting and looking would chase each other.
+        self.hungry |= std::mem::take(&mut self.keeping.has_freed);
         self.begin_runs();
     }
 
@@ -468,7 +474,9 @@ impl<H: Host> Engine<H> {
     // ---- The audit ------------------------------------------------------------------------------
 
     fn ask_audit(&self, on: Option<AuditEdge>) {
-        self.ask(TrimAudit { keep: AUDIT_KEPT, limit: AUDIT_TRIM_PAGE, on }, Kept::Audit);
+        self.ask(TrimAudit { keep: AUDIT_KEPT, limit: AUDIT_TRIM_PAGE, on }, |left| {
+            left.flatten().map_or(Kept::Trimmed, Kept::Audit)
+        });
     }
 }
 

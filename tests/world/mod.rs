@@ -78,6 +78,8 @@ pub struct World {
     pub log_space: u64,
     /// Logs removed, or looked for in order to be.
     pub removals: usize,
+    /// Looks at the log file system's space; a round of housekeeping takes one.
+    pub space_looks: usize,
 }
 
 impl World {
@@ -180,6 +182,7 @@ impl Bench {
             log_bytes: 1000,
             log_space: 1 << 40,
             removals: 0,
+            space_looks: 0,
         };
         Self {
             world: Arc::new(Mutex::new(world)),
@@ -506,7 +509,8 @@ impl Host for SimHost {
     }
 
     fn log_space(&self) -> Option<LogSpace> {
-        let world = self.world.lock().unwrap();
+        let mut world = self.world.lock().unwrap();
+        world.space_looks += 1;
         let taken: u64 = world.logs.values().sum();
         let total_bytes = world.log_space;
         Some(LogSpace { free_bytes: total_bytes.saturating_sub(taken), total_bytes, memory_bytes: None })

@@ -153,10 +153,10 @@ impl<H: Host> Engine<H> {
             return;
         }
         keeping.due_ms = None;
-        keeping.hurried = false;
         if keeping.busy {
             return self.delete_some();
         }
+        keeping.hurried = false;
         keeping.busy = true;
         self.ask(ReadClock, Kept::Clock);
     }

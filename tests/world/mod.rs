@@ -11,7 +11,7 @@ use qinglet::execution::host::{
 };
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
-use qinglet::model::life::{AttemptState, RunState};
+use qinglet::model::life::{AttemptState, CancelReason, RunState};
 use qinglet::model::limits::EDGE;
 use qinglet::model::name::Name;
 use qinglet::model::policy::{Authority, Fence, Subject};
@@ -19,6 +19,7 @@ use qinglet::model::record::{End, Event, Run};
 use qinglet::model::task::{Definition, TaskPut, TaskRef};
 use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
+use qinglet::store::cancel::Intend;
 use qinglet::store::open::{self, Options};
 use qinglet::store::runs::{GetRun, ListEvents};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
@@ -222,6 +223,11 @@ impl Bench {
     pub fn is_there(&self, run: RunId) -> bool {
         let get = GetRun { project: Name::default_project(), run, attempt_number: None };
         self.store.call(get).unwrap().is_some()
+    }
+
+    /// Stores the intent to end a Run.
+    pub fn ask_to_end(&self, run: RunId) {
+        self.store.call(Intend { run, reason: CancelReason::User }).unwrap();
     }
 
     /// The journal's rows of ended Attempts.

@@ -259,8 +259,11 @@ impl Bench {
     /// Waits for the daemon to end by itself; its exit code, or minus the signal.
     pub fn ended(&mut self) -> i32 {
         self.remember_tasks();
-        let mut daemon = self.daemon.take().expect("a daemon");
-        until("the daemon to end", || daemon.try_wait().unwrap()).into_code()
+        // It stays the bench's own until it has ended, so that one that does not is ended with the bench.
+        let daemon = self.daemon.as_mut().expect("a daemon");
+        let status = until("the daemon to end", || daemon.try_wait().unwrap());
+        self.daemon = None;
+        status.into_code()
     }
 
     /// Asks the daemon to stop and waits for it; its exit code.

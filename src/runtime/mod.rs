@@ -17,6 +17,7 @@ use crate::http::server::{Server, ServerOptions};
 use crate::http::service::{Api, Parts};
 use crate::model::limits::{self, Profile};
 use crate::model::word::Exit;
+use crate::process::adopted::Adopted;
 use crate::process::launch::{Launcher, LauncherOptions};
 use crate::process::log::LogStore;
 use crate::process::reap::Children;
@@ -101,9 +102,11 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let launcher = launch::own_exe()
         .and_then(|exe| Launcher::start(LauncherOptions::new(exe, children.clone())))
         .map_err(|e| format!("cannot start the launcher: {e}"))?;
+    let adopted = Arc::new(Adopted::new());
     let host = Linux {
         launcher,
         children,
+        adopted: adopted.clone(),
         receipts: ReceiptStore::new(state.receipts_dir()),
         logs: LogStore::new(state.logs_dir()),
         logs_dir: state.logs_dir(),
@@ -114,7 +117,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let board = Arc::new(Board::default());
     let mut engine = Engine::new(host, store.clone(), limits, board.clone(), wake.clone());
     let timer = Timer::boottime().map_err(|e| format!("cannot make a timer: {e}"))?;
-    let ears = Ears { signals, bell: &bell, timer };
+    let ears = Ears { signals, bell: &bell, timer, adopted: &adopted };
 
     recover(&mut engine, &ears)?;
 
@@ -178,15 +181,17 @@ struct Ears<'a> {
     signals: &'a Signals,
     bell: &'a Wake,
     timer: Timer,
+    adopted: &'a Adopted,
 }
 
 impl Ears<'_> {
-    /// Sleeps until a signal, a ring, or this boot time. `true`: a signal says stop.
+    /// Sleeps until a signal, a ring, the end of an adopted shim, or this boot time. `true`: a signal says stop.
     fn wait(&self, until_ms: Option<i64>) -> bool {
         // Without an alarm it would sleep too long, so a timer that fails becomes a short sleep.
         let fallback_ms = self.timer.set(until_ms).is_err().then_some(limits::WAIT_RECHECK_MS);
-        let fds = [self.signals.as_fd(), self.bell.as_fd(), self.timer.as_fd()];
-        let _ = poll::wait(&mut fds.map(poll::readable), fallback_ms);
+        let mut look = [self.signals.as_fd(), self.bell.as_fd(), self.timer.as_fd()].map(poll::readable).to_vec();
+        self.adopted.poll_with(&mut look);
+        let _ = poll::wait(&mut look, fallback_ms);
         self.bell.clear();
         let _ = self.timer.take();
         let mut stop = false;

@@ -222,3 +222,24 @@ fn an_upgrade_under_a_serving_daemon_stops_nothing() {
     }
     assert_eq!(bench.run_wait("short").1, 0);
 }
+
+#[test]
+fn the_end_of_an_adopted_task_is_told_of_and_not_looked_for() {
+    let mut scene = scene();
+    scene.bench.kill();
+    scene.bench.serve(&[]);
+    // Where the kernel has no pidfds an adopted shim is looked at once a second, which is no failure.
+    let fds = fs::read_dir(format!("/proc/{}/fd", scene.bench.pid())).unwrap().flatten();
+    let kinds = fds.filter_map(|fd| fs::read_link(fd.path()).ok());
+    if !kinds.into_iter().any(|kind| kind.to_string_lossy().contains("[pidfd]")) {
+        return support::skip("the_end_of_an_adopted_task_is_told_of_and_not_looked_for", "this kernel has no pidfds");
+    }
+    let daemon = scene.bench.pid();
+    let before = tree::sleeps(daemon);
+    std::thread::sleep(Duration::from_millis(2_500));
+    let woken = tree::sleeps(daemon) - before;
+    assert!(woken <= 1, "the daemon woke {woken} times while nothing happened");
+    scene.let_it_end();
+    scene.ended_with_7();
+    assert_eq!(scene.bench.run(&scene.run)["status"], "failed");
+}

@@ -24,6 +24,17 @@ pub(super) struct Cancels {
     pub(super) again_ms: Option<u64>,
 }
 
+/// Whether something new is started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Door {
+    /// As places become free.
+    Open,
+    /// Nothing any more; what is under way goes on.
+    Closed,
+    /// Nothing any more; what is under way is asked to end because the daemon does.
+    ShutDown,
+}
+
 /// The engine over a host.
 pub struct Engine<H> {
     pub(super) host: H,
@@ -44,8 +55,8 @@ pub struct Engine<H> {
     recheck_ms: Option<u64>,
     /// Looking for Runs that were asked to end.
     pub(super) cancels: Cancels,
-    /// Nothing new is started any more.
-    closed: bool,
+    /// Whether something new is started.
+    pub(super) door: Door,
 }
 
 impl<H: Host> Engine<H> {
@@ -73,7 +84,7 @@ impl<H: Host> Engine<H> {
             reading: false,
             recheck_ms: None,
             cancels: Cancels { wanted: true, reading: false, again_ms: None },
-            closed: false,
+            door: Door::Open,
         }
     }
 
@@ -94,7 +105,7 @@ impl<H: Host> Engine<H> {
 
     /// Starts nothing from now on; what is under way goes on.
     pub fn close(&mut self) {
-        self.closed = true;
+        self.door = Door::Closed;
     }
 
     /// Whether no start is half done: every place has released its program, or never will.
@@ -224,7 +235,7 @@ impl<H: Host> Engine<H> {
     /// Asks the store for candidates while there is hunger: with no place free still for one, to
     /// know whether anybody waits.
     fn dispatch(&mut self) {
-        if !self.hungry || self.reading || self.closed {
+        if !self.hungry || self.reading || self.door != Door::Open {
             return;
         }
         self.hungry = false;
@@ -243,7 +254,7 @@ impl<H: Host> Engine<H> {
             return;
         };
         self.wait = None;
-        if self.closed {
+        if self.door != Door::Open {
             return;
         }
         for (taken, candidate) in page.into_iter().enumerate() {

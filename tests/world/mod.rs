@@ -437,6 +437,10 @@ impl Host for SimHost {
         }
     }
 
+    fn watch(&self, _: AttemptId, _: &str) -> bool {
+        false
+    }
+
     fn reap(&self) -> Vec<AttemptId> {
         std::mem::take(&mut self.world.lock().unwrap().exited)
     }

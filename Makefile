@@ -7,13 +7,14 @@ target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test check fmt clippy build install clean tools
+.PHONY: help demo test check fmt clippy build bench install clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
 	@echo 'make test                 every test; prints those that were skipped'
 	@echo 'make check                format, lints with warnings denied, every test'
 	@echo 'make build                the release binary, $(binary)'
+	@echo 'make bench                what an idle daemon costs: threads, memory, wake-ups (two minutes)'
 	@echo 'make install DESTDIR=DIR  build and put it to DIR$(PREFIX)/bin (PREFIX=/usr/local)'
 	@echo 'make clean                remove what was built'
 
@@ -39,6 +40,9 @@ clippy: tools
 
 build: tools
 	$(CARGO) build --locked --release --bin qinglet
+
+bench: build
+	@QINGLET='$(binary)' bench/idle.sh
 
 install: build
 	install -D -m 0755 '$(binary)' '$(DESTDIR)$(PREFIX)/bin/qinglet'

@@ -10,7 +10,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 use support::hold::Hold;
 use support::tree::{self, Process};
-use support::{Bench, folder, http, until};
+use support::{Bench, copy_program, folder, http, until};
 
 /// A daemon whose one task waits in the middle and then exits with 7.
 struct Scene {
@@ -106,7 +106,7 @@ fn killed(bench: &mut Bench) -> i32 {
 
 #[test]
 fn a_run_whose_shim_is_killed_is_lost_and_its_processes_are_gone() {
-    let bench = Bench::serving();
+    let mut bench = Bench::serving();
     let hold = Hold::new(&bench, "hold");
     // A second process of the same group, which nobody would reap.
     bench.shell("long", &format!("sleep 1000 & {}; wait", hold.text()));
@@ -114,6 +114,7 @@ fn a_run_whose_shim_is_killed_is_lost_and_its_processes_are_gone() {
     hold.wait(1);
     let processes = tree::below(bench.pid());
     assert!(processes.len() >= 3, "{processes:?}");
+    bench.remember_tasks();
     tree::signal(processes[0].pid, libc::SIGKILL);
     let lost = bench.run_in(&run, "lost");
     let attempt = &lost["latestAttempt"];
@@ -193,7 +194,7 @@ fn a_hangup_does_not_end_the_daemon() {
 fn an_upgrade_under_a_serving_daemon_stops_nothing() {
     let mut bench = Bench::ready();
     let (program, next) = (bench.root().join("qinglet"), bench.root().join("qinglet.new"));
-    fs::copy(env!("CARGO_BIN_EXE_qinglet"), &program).unwrap();
+    copy_program(&program);
     bench.program(&program).serve(&[]);
     let hold = Hold::new(&bench, "hold");
     bench.shell("long", &format!("{}; exit 7", hold.text()));
@@ -201,7 +202,7 @@ fn an_upgrade_under_a_serving_daemon_stops_nothing() {
     let before = bench.start("long");
     hold.wait(1);
     // As a package manager does it.
-    fs::copy(env!("CARGO_BIN_EXE_qinglet"), &next).unwrap();
+    copy_program(&next);
     fs::rename(&next, &program).unwrap();
     assert_eq!(bench.run_wait("short").1, 0);
     let between = bench.start("long");
@@ -210,7 +211,7 @@ fn an_upgrade_under_a_serving_daemon_stops_nothing() {
     fs::write(&next, "#!/bin/false\n").unwrap();
     fs::rename(&next, &program).unwrap();
     let client = bench.root().join("client");
-    fs::copy(env!("CARGO_BIN_EXE_qinglet"), &client).unwrap();
+    copy_program(&client);
     bench.program(&client);
     assert_eq!(bench.run_wait("short").1, 0);
     assert_eq!(bench.stop(), 0);

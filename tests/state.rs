@@ -9,7 +9,7 @@ mod support;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use support::folder::{assert_unchanged, snapshot};
 use support::mount::Mount;
 use support::{Bench, Output, http, is_root, skip, until};
@@ -328,6 +328,17 @@ fn there(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// A daemon that no bench knows of; it does not outlive its test.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // One that has ended and was waited for is not signalled.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_relative_path_names_the_same_state_for_the_daemon_that_goes_elsewhere() {
     let bench = Bench::new();
@@ -338,17 +349,14 @@ fn a_relative_path_names_the_same_state_for_the_daemon_that_goes_elsewhere() {
     };
     run(&["--state", "a/state", "init"]);
     let state = bench.root().join("a/state");
-    let mut daemon = there(bench.root(), &["--state", "./a/../a/state", "serve"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut command = there(bench.root(), &["--state", "./a/../a/state", "serve"]);
+    let mut daemon = Daemon(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     until("the daemon to answer", || http::get(&state, "/api/health").ok().filter(|reply| reply.status == 200));
     run(&["--state", "a/state", "task", "add", "t", "--shell", "pwd"]);
     let id = run(&["--state=a/state", "run", "t", "--wait"]).stdout;
     assert_eq!(run(&["--state", "a/state", "logs", id.trim()]).stdout, "/\n");
-    support::tree::signal(daemon.id() as i32, libc::SIGTERM);
-    assert!(until("the daemon to end", || daemon.try_wait().unwrap()).success());
+    support::tree::signal(daemon.0.id() as i32, libc::SIGTERM);
+    assert!(until("the daemon to end", || daemon.0.try_wait().unwrap()).success());
 }
 
 #[test]

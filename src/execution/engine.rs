@@ -29,6 +29,9 @@ pub(super) struct Cancels {
 pub(super) enum Door {
     /// As places become free.
     Open,
+    /// Nothing yet: what an earlier daemon left is being settled by looking, and until that is done
+    /// nothing is signalled or timed out either.
+    NotYetOpen,
     /// Nothing any more; what is under way goes on.
     Closed,
     /// Nothing any more; what is under way is asked to end because the daemon does.
@@ -138,6 +141,11 @@ impl<H: Host> Engine<H> {
             self.places.iter().filter(|(_, p)| p.due_ms.is_some_and(|at| at <= now.boot_ms)).map(|(a, _)| *a).collect();
         for attempt in due {
             self.look_again(attempt, now);
+        }
+        if self.door == Door::NotYetOpen {
+            self.board.show(self.places.len(), self.wait);
+            let next = self.places.values().filter_map(|place| place.due_ms).min();
+            return next.map(|at| at.saturating_sub(self.host.now().boot_ms));
         }
         let halting = |place: &Place| place.halt.is_some_and(|halt| halt.due_ms <= now.boot_ms);
         let halts: Vec<AttemptId> = self.places.iter().filter(|(_, p)| halting(p)).map(|(a, _)| *a).collect();

@@ -2,7 +2,7 @@
 //! spec/execution section 7): only looks, never signals. Evidence in its fixed order: the store,
 //! the receipt, the process.
 
-use super::engine::Engine;
+use super::engine::{Door, Engine};
 use super::host::Host;
 use super::place::{Phase, Place};
 use crate::model::life::AttemptState;
@@ -34,8 +34,9 @@ impl fmt::Display for RecoveryError {
 impl<H: Host> Engine<H> {
     /// Takes up every Run that has authority or ownership, and clears receipts that a crash left
     /// behind after their commit. Answers how many Runs were taken up. Their places then advance by
-    /// turns like all others.
+    /// turns that only look, until [`open`](Self::open).
     pub fn recover(&mut self) -> Result<usize, RecoveryError> {
+        self.door = Door::NotYetOpen;
         let page = ListInFlight { limit: RECOVERY_CANDIDATES_MAX };
         let (runs, more) = self.store.call(page).map_err(RecoveryError::Store)?;
         if more {
@@ -53,6 +54,13 @@ impl<H: Host> Engine<H> {
         }
         self.resolve_now();
         Ok(count)
+    }
+
+    /// Ends the time of only looking: from now on runs are started, timed out and stopped.
+    pub fn open(&mut self) {
+        if self.door == Door::NotYetOpen {
+            self.door = Door::Open;
+        }
     }
 
     fn take_up(&mut self, run: &InFlight) {

@@ -197,6 +197,7 @@ fn recover(engine: &mut Engine<Linux>, ears: &Ears<'_>) -> Result<(), String> {
         }
         ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
     }
+    engine.open();
     if taken_up > 0 {
         let still = engine.active();
         say(

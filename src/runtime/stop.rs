@@ -34,38 +34,35 @@ impl OnStop {
 /// Brings an engine that starts nothing any more to its end. Bounded; another signal shortens it: a
 /// drain leaves the rest, a stop kills at once what was still given its grace.
 pub(super) fn end(engine: &mut Engine<Linux>, ears: &Ears<'_>, on_stop: OnStop) {
+    let heard = ears.stops();
+    let is_over = |engine: &Engine<Linux>| engine.active() == 0 || ears.stops() > heard;
     match on_stop {
         OnStop::Leave => {}
         OnStop::Drain => {
             say("info", "draining", format_args!("waiting for {} running tasks", engine.active()));
-            turns(engine, ears, STOP_MS_MAX, |engine| engine.active() == 0);
+            turns(engine, ears, STOP_MS_MAX, is_over);
         }
         OnStop::Stop => {
             say("info", "stopping", format_args!("ending {} running tasks", engine.active()));
             engine.shut_down();
-            if !turns(engine, ears, STOP_MS_MAX, |engine| engine.active() == 0) {
-                engine.hurry();
-                turns(engine, ears, 2 * KILL_WAIT_MS, |engine| engine.active() == 0);
-            }
+            turns(engine, ears, STOP_MS_MAX, is_over);
+            engine.hurry();
+            turns(engine, ears, 2 * KILL_WAIT_MS, |engine| engine.active() == 0);
         }
     }
     // Starts that are half done come to their hold or their end.
-    let heard = ears.stops();
-    while !turns(engine, ears, LAUNCH_MS_MAX, Engine::settled) && ears.stops() > heard {}
+    turns(engine, ears, LAUNCH_MS_MAX, Engine::settled);
     engine.resolve_now();
     say("info", "stopped", format_args!("{} running tasks go on without the daemon", engine.active()));
 }
 
-/// Takes turns until `is_done`, which it answers; at most so long, or until another signal.
-fn turns(engine: &mut Engine<Linux>, ears: &Ears<'_>, most_ms: u64, is_done: impl Fn(&Engine<Linux>) -> bool) -> bool {
-    let (until_ms, heard) = (clock::boottime_ms() + most_ms as i64, ears.stops());
+/// Takes turns until `is_done`, at most so long.
+fn turns(engine: &mut Engine<Linux>, ears: &Ears<'_>, most_ms: u64, is_done: impl Fn(&Engine<Linux>) -> bool) {
+    let until_ms = clock::boottime_ms() + most_ms as i64;
     loop {
         let next_ms = engine.turn();
-        if is_done(engine) {
-            return true;
-        }
-        if clock::boottime_ms() >= until_ms || ears.stops() > heard {
-            return false;
+        if is_done(engine) || clock::boottime_ms() >= until_ms {
+            return;
         }
         ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
     }

@@ -17,6 +17,7 @@ use qinglet::model::record::{End, Event, Run};
 use qinglet::model::task::{Definition, TaskPut, TaskRef};
 use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
+use qinglet::store::cancel::{CancelRequested, RequestCancel};
 use qinglet::store::open::{self, Options};
 use qinglet::store::runs::{GetRun, ListEvents};
 use qinglet::store::start::{AdmitStart, ListInFlight, Started};
@@ -288,6 +289,13 @@ impl Bench {
             let process = w.alive.remove(&attempt).unwrap();
             w.receipts.insert(attempt, receipt(run, attempt, process.token, 0, None));
         });
+    }
+
+    /// Somebody asks a Run to end.
+    pub fn ask_to_end(&self, run: RunId) {
+        let authority = self.authority.clone();
+        let asked = self.store.call(RequestCancel { authority, run, mutation: mutation() }).unwrap();
+        assert_eq!(asked, CancelRequested::Accepted);
     }
 
     /// This Run's process ended while no daemon was there, without a receipt.

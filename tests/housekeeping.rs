@@ -85,6 +85,7 @@ fn a_new_daemon_counts_what_logs_there_are_and_finds_those_that_a_crash_removed(
     });
     let mut engine = bench.engine();
     engine.recover().unwrap();
+    engine.open();
     come_to_rest(&bench, &mut engine);
     let has_log = |at: usize| bench.run(runs[at]).attempt.unwrap().log_artifact.is_some();
     assert!(!has_log(0) && has_log(1), "though nothing is too old or too much");
@@ -202,6 +203,7 @@ fn a_lost_attempts_row_waits_for_a_late_receipt_which_is_cleared_away() {
     bench.ask_to_end(run);
     engine.inbox().poke();
     bench.turns_until(&mut engine, || bench.run(run).state == RunState::Cancelled);
+    bench.pass(&mut engine, 10_000);
     bench.world(|w| w.log_space = 100);
     keep_house(&bench, &mut engine);
     assert_eq!(bench.world(|w| (w.logs.len(), w.removals)), (1, 0));

@@ -10,7 +10,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 use support::hold::Hold;
 use support::tree::{self, Process};
-use support::{Bench, folder, http, until};
+use support::{Bench, copy_program, folder, http, until};
 
 /// A daemon whose one task waits in the middle and then exits with 7.
 struct Scene {
@@ -194,7 +194,7 @@ fn a_hangup_does_not_end_the_daemon() {
 fn an_upgrade_under_a_serving_daemon_stops_nothing() {
     let mut bench = Bench::ready();
     let (program, next) = (bench.root().join("qinglet"), bench.root().join("qinglet.new"));
-    fs::copy(env!("CARGO_BIN_EXE_qinglet"), &program).unwrap();
+    copy_program(&program);
     bench.program(&program).serve(&[]);
     let hold = Hold::new(&bench, "hold");
     bench.shell("long", &format!("{}; exit 7", hold.text()));
@@ -202,7 +202,7 @@ fn an_upgrade_under_a_serving_daemon_stops_nothing() {
     let before = bench.start("long");
     hold.wait(1);
     // As a package manager does it.
-    fs::copy(env!("CARGO_BIN_EXE_qinglet"), &next).unwrap();
+    copy_program(&next);
     fs::rename(&next, &program).unwrap();
     assert_eq!(bench.run_wait("short").1, 0);
     let between = bench.start("long");
@@ -211,7 +211,7 @@ fn an_upgrade_under_a_serving_daemon_stops_nothing() {
     fs::write(&next, "#!/bin/false\n").unwrap();
     fs::rename(&next, &program).unwrap();
     let client = bench.root().join("client");
-    fs::copy(env!("CARGO_BIN_EXE_qinglet"), &client).unwrap();
+    copy_program(&client);
     bench.program(&client);
     assert_eq!(bench.run_wait("short").1, 0);
     assert_eq!(bench.stop(), 0);
@@ -221,4 +221,25 @@ fn an_upgrade_under_a_serving_daemon_stops_nothing() {
         assert_eq!(bench.run_in(run, "failed")["latestAttempt"]["exitCode"], 7);
     }
     assert_eq!(bench.run_wait("short").1, 0);
+}
+
+#[test]
+fn the_end_of_an_adopted_task_is_told_of_and_not_looked_for() {
+    let mut scene = scene();
+    scene.bench.kill();
+    scene.bench.serve(&[]);
+    // Where the kernel has no pidfds an adopted shim is looked at once a second, which is no failure.
+    let fds = fs::read_dir(format!("/proc/{}/fd", scene.bench.pid())).unwrap().flatten();
+    let kinds = fds.filter_map(|fd| fs::read_link(fd.path()).ok());
+    if !kinds.into_iter().any(|kind| kind.to_string_lossy().contains("[pidfd]")) {
+        return support::skip("the_end_of_an_adopted_task_is_told_of_and_not_looked_for", "this kernel has no pidfds");
+    }
+    let daemon = scene.bench.pid();
+    let before = tree::sleeps(daemon);
+    std::thread::sleep(Duration::from_millis(2_500));
+    let woken = tree::sleeps(daemon) - before;
+    assert!(woken <= 1, "the daemon woke {woken} times while nothing happened");
+    scene.let_it_end();
+    scene.ended_with_7();
+    assert_eq!(scene.bench.run(&scene.run)["status"], "failed");
 }

@@ -78,17 +78,17 @@ fn s03_14_6_what_a_main_process_leaves_behind_ends_at_the_drain_grace_and_is_cou
 }
 
 #[test]
-fn a_killed_supervisor_is_a_lost_run_and_takes_the_program_with_it() {
+fn a_killed_supervisor_is_a_lost_run_and_takes_its_whole_session_with_it() {
     let bench = Bench::serving();
-    bench.shell("long", "exec sleep 300");
+    bench.shell("long", "sleep 300 & wait");
     let run = bench.start("long");
     bench.run_in(&run, "running");
-    let tree = tree::below(bench.pid());
-    assert_eq!(tree.len(), 2, "the supervisor and the program");
+    let whole = |tree: &Vec<tree::Process>| tree.len() == 3;
+    let tree = until("supervisor, program and its child", || Some(tree::below(bench.pid())).filter(whole));
     tree::signal(tree[0].pid, libc::SIGKILL);
     let run = bench.run_in(&run, "lost");
     assert_eq!(run["errorCode"], "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT");
-    until("the program to end", || tree.iter().all(|process| !tree::is_alive(process)).then_some(()));
+    until("program and child to end", || tree.iter().all(|process| !tree::is_alive(process)).then_some(()));
     assert_eq!(bench.json(&["status"])["status"]["activeAttempts"], 0, "its place is free");
 }
 

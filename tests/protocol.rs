@@ -257,6 +257,8 @@ fn recovery_believes_the_receipt_first_then_the_process_and_never_signals() {
     // One ended with a receipt, one vanished, one lives.
     bench.leave_receipt_of(runs[0]);
     bench.vanish_run(runs[1]);
+    bench.ask_to_end(runs[2]);
+    let waiting = bench.start();
     let mut engine = bench.engine();
     assert_eq!(engine.recover().unwrap(), 3);
     bench.pass(&mut engine, 1_000);
@@ -265,7 +267,11 @@ fn recovery_believes_the_receipt_first_then_the_process_and_never_signals() {
     assert_eq!(bench.run(runs[1]).state, RunState::Lost);
     assert_eq!(bench.run(runs[2]).state, RunState::Running);
     assert_eq!(engine.active(), 1);
-    assert!(bench.world(|w| w.signals.is_empty()));
+    assert!(bench.world(|w| w.signals.is_empty()), "an intent that waits is not acted on yet");
+    assert_eq!(bench.run(waiting).state, RunState::Queued, "and nothing is started");
+    engine.open();
+    bench.turns(&mut engine, |w| !w.signals.is_empty());
+    bench.turns_until(&mut engine, || bench.run(waiting).state == RunState::Running);
 }
 
 fn engine_is_recovering(bench: &Bench, runs: &[qinglet::model::id::RunId]) -> bool {

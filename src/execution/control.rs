@@ -4,7 +4,7 @@
 //!
 //! How the Attempt ended still comes from its receipt; the committed intent decides its outcome.
 
-use super::engine::Engine;
+use super::engine::{Door, Engine};
 use super::host::{Host, Signalled, Stop};
 use super::inbox::Message;
 use super::place::{Halt, HaltStep, Phase, Place};
@@ -48,6 +48,27 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    /// Asks every active Attempt to end because the daemon does, and starts nothing any more. Those
+    /// that were asked before keep their reason.
+    pub fn shut_down(&mut self) {
+        self.door = Door::ShutDown;
+        let now_ms = self.host.now().boot_ms;
+        for place in self.places.values_mut() {
+            place.deadline_ms = Some(now_ms);
+        }
+    }
+
+    /// Ends every grace now: what is being stopped is killed at the next turn.
+    pub fn hurry(&mut self) {
+        let now_ms = self.host.now().boot_ms;
+        for place in self.places.values_mut() {
+            place.grace_ms = 0;
+            if let Some(halt) = place.halt.as_mut().filter(|halt| halt.next == HaltStep::Below) {
+                halt.due_ms = now_ms;
+            }
+        }
+    }
+
     /// Turns deadlines that have passed into intents.
     pub(super) fn time_out(&mut self, now_boot_ms: u64) {
         let over = |place: &Place| !place.asked && place.deadline_ms.is_some_and(|at| at <= now_boot_ms);
@@ -57,7 +78,8 @@ impl<H: Host> Engine<H> {
                 place.asked = true;
             }
             let inbox = self.inbox.clone();
-            let intend = Intend { run, reason: CancelReason::Timeout };
+            let reason = if self.door == Door::ShutDown { CancelReason::Shutdown } else { CancelReason::Timeout };
+            let intend = Intend { run, reason };
             self.store.post(intend, move |answer| inbox.send(Message::Asked(attempt, answer)));
         }
     }

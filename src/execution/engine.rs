@@ -25,6 +25,20 @@ pub(super) struct Cancels {
     pub(super) again_ms: Option<u64>,
 }
 
+/// Whether something new is started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Door {
+    /// As places become free.
+    Open,
+    /// Nothing yet: what an earlier daemon left is being settled by looking, and until that is done
+    /// nothing is signalled or timed out either.
+    NotYetOpen,
+    /// Nothing any more; what is under way goes on.
+    Closed,
+    /// Nothing any more; what is under way is asked to end because the daemon does.
+    ShutDown,
+}
+
 /// The engine over a host.
 pub struct Engine<H> {
     pub(super) host: H,
@@ -47,8 +61,8 @@ pub struct Engine<H> {
     pub(super) cancels: Cancels,
     /// Clearing away what is old.
     pub(super) keeping: Housekeeping,
-    /// Nothing new is started any more.
-    pub(super) closed: bool,
+    /// Whether something new is started.
+    pub(super) door: Door,
 }
 
 impl<H: Host> Engine<H> {
@@ -77,7 +91,7 @@ impl<H: Host> Engine<H> {
             recheck_ms: None,
             cancels: Cancels { wanted: true, reading: false, again_ms: None },
             keeping: Housekeeping::default(),
-            closed: false,
+            door: Door::Open,
         }
     }
 
@@ -98,7 +112,7 @@ impl<H: Host> Engine<H> {
 
     /// Starts nothing from now on; what is under way goes on.
     pub fn close(&mut self) {
-        self.closed = true;
+        self.door = Door::Closed;
     }
 
     /// Whether no start is half done: every place has released its program, or never will.
@@ -132,6 +146,11 @@ impl<H: Host> Engine<H> {
         for attempt in due {
             self.look_again(attempt, now);
         }
+        if self.door == Door::NotYetOpen {
+            self.board.show(self.places.len(), self.wait);
+            let next = self.places.values().filter_map(|place| place.due_ms).min();
+            return next.map(|at| at.saturating_sub(self.host.now().boot_ms));
+        }
         let halting = |place: &Place| place.halt.is_some_and(|halt| halt.due_ms <= now.boot_ms);
         let halts: Vec<AttemptId> = self.places.iter().filter(|(_, p)| halting(p)).map(|(a, _)| *a).collect();
         for attempt in halts {
@@ -154,7 +173,8 @@ impl<H: Host> Engine<H> {
         self.dispatch();
         self.keep_house(now.boot_ms);
         self.board.show(self.places.len(), self.wait);
-        let others = [self.recheck_ms, self.cancels.again_ms, self.keeping.wants_ms(self.closed)];
+        let others =
+            [self.recheck_ms, self.cancels.again_ms, self.keeping.wants_ms().filter(|_| self.door == Door::Open)];
         let next = self.places.values().filter_map(Place::wants_ms).chain(others.into_iter().flatten()).min();
         next.map(|at| at.saturating_sub(self.host.now().boot_ms))
     }
@@ -230,7 +250,7 @@ impl<H: Host> Engine<H> {
     /// Asks the store for candidates while there is hunger: with no place free still for one, to
     /// know whether anybody waits.
     fn dispatch(&mut self) {
-        if !self.hungry || self.reading || self.closed {
+        if !self.hungry || self.reading || self.door != Door::Open {
             return;
         }
         self.hungry = false;
@@ -249,7 +269,7 @@ impl<H: Host> Engine<H> {
             return;
         };
         self.wait = None;
-        if self.closed {
+        if self.door != Door::Open {
             return;
         }
         for (taken, candidate) in page.into_iter().enumerate() {

@@ -70,8 +70,13 @@ impl<H: Host> Engine<H> {
         };
         match state {
             Inspection::Running => {
-                let due = Some(self.later(ADOPTED_LOOK_MS));
+                let handle = place.handle.as_ref().filter(|_| !place.told);
+                let told = handle.map_or(place.told, |(handle, _)| self.host.watch(attempt, handle));
+                let due = (!told).then(|| self.later(ADOPTED_LOOK_MS));
                 self.set(attempt, Phase::Running, due);
+                if let Some(place) = self.places.get_mut(&attempt) {
+                    place.told = told;
+                }
             }
             Inspection::NotRunning if looks >= LOOKS_MAX => self.lose_when_swept(attempt, looks),
             Inspection::NotRunning => {

@@ -193,7 +193,10 @@ pub trait Host {
     /// Ends what is left of the session that a handle's process led, after that process was proven
     /// gone. `Some(true)`: nothing was left; `Some(false)`: something was, look again; `None`: unknown.
     fn sweep(&self, handle: &str, run: RunId) -> Option<bool>;
-    /// Reaps children and tells whose shims they were.
+    /// From now on [`reap`](Self::reap) also tells of the end of this process, which an earlier daemon
+    /// started. `false`: it cannot, so the process has to be looked at.
+    fn watch(&self, attempt: AttemptId, handle: &str) -> bool;
+    /// Reaps children and tells whose shims they were, and which watched processes have ended.
     fn reap(&self) -> Vec<AttemptId>;
     /// Reads an Attempt's receipt.
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead;

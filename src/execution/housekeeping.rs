@@ -8,7 +8,7 @@
 //!
 //! Count and size decide always; age only while the wall clock is trusted (design D9).
 
-use super::engine::Engine;
+use super::engine::{Door, Engine};
 use super::host::{Cleared, Host, LogSpace};
 use super::inbox::Message;
 use crate::model::id::{AttemptId, RunId};
@@ -126,8 +126,8 @@ impl Caps {
 
 impl Housekeeping {
     /// When it wants a turn by itself, in boot milliseconds.
-    pub(super) fn wants_ms(&self, closed: bool) -> Option<u64> {
-        self.due_ms.filter(|_| !closed)
+    pub(super) fn wants_ms(&self) -> Option<u64> {
+        self.due_ms
     }
 
     /// Somebody waits for space, or much was written: a round soon, after the one that may be under way.
@@ -149,7 +149,7 @@ impl<H: Host> Engine<H> {
     pub(super) fn keep_house(&mut self, now_boot_ms: u64) {
         let keeping = &mut self.keeping;
         let due = keeping.due_ms.is_some_and(|at| at <= now_boot_ms) || keeping.hurried && !keeping.busy;
-        if self.closed || !due {
+        if self.door != Door::Open || !due {
             return;
         }
         keeping.due_ms = None;
@@ -185,7 +185,7 @@ impl<H: Host> Engine<H> {
 
     /// The store has answered: the next page, or the next step.
     pub(super) fn kept(&mut self, answer: Kept) {
-        if self.closed {
+        if self.door != Door::Open {
             return self.end_round();
         }
         match answer {

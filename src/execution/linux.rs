@@ -11,6 +11,7 @@ use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::limits::{self, Limits};
 use crate::model::record::End;
 use crate::model::word::LOG_WRITE_FAILED;
+use crate::process::adopted::Adopted;
 use crate::process::handle::Handle;
 use crate::process::launch::{Held, Launcher};
 use crate::process::log::LogStore;
@@ -27,6 +28,8 @@ pub struct Linux {
     pub launcher: Launcher,
     /// Whose children they are.
     pub children: Arc<Children>,
+    /// Shims of an earlier daemon.
+    pub adopted: Arc<Adopted>,
     /// Where receipts lie.
     pub receipts: ReceiptStore,
     /// Where logs lie.
@@ -159,8 +162,14 @@ impl Host for Linux {
         Some(found == 0)
     }
 
+    fn watch(&self, attempt: AttemptId, handle: &str) -> bool {
+        Handle::parse(handle).is_some_and(|handle| self.adopted.watch(attempt, &handle))
+    }
+
     fn reap(&self) -> Vec<AttemptId> {
-        self.children.reap()
+        let mut ended = self.children.reap();
+        ended.extend(self.adopted.ended());
+        ended
     }
 
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {

@@ -100,6 +100,8 @@ pub(super) struct Place {
     pub(super) asked: bool,
     /// Its stop, once that has begun.
     pub(super) halt: Option<Halt>,
+    /// Somebody tells of its shim's end although it is not our child.
+    pub(super) told: bool,
     /// The shim was reaped.
     pub(super) exited: bool,
     /// How far it has come.
@@ -119,6 +121,7 @@ impl Place {
             grace_ms: GRACE_MS_DEFAULT.unsigned_abs(),
             asked: false,
             halt: None,
+            told: false,
             exited: false,
             phase,
             due_ms: None,

@@ -2,7 +2,7 @@
 //! spec/execution section 7): only looks, never signals. Evidence in its fixed order: the store,
 //! the receipt, the process.
 
-use super::engine::Engine;
+use super::engine::{Door, Engine};
 use super::host::Host;
 use super::place::{Phase, Place};
 use crate::model::life::AttemptState;
@@ -32,9 +32,10 @@ impl fmt::Display for RecoveryError {
 
 impl<H: Host> Engine<H> {
     /// Takes up every Run that has authority or ownership. Answers how many. Their places then advance
-    /// by turns like all others; receipts that a crash left behind after their commit are cleared away
-    /// by the first round of housekeeping.
+    /// by turns that only look, until [`open`](Self::open). Receipts that a crash left behind after
+    /// their commit are cleared away by the first round of housekeeping.
     pub fn recover(&mut self) -> Result<usize, RecoveryError> {
+        self.door = Door::NotYetOpen;
         let page = ListInFlight { limit: RECOVERY_CANDIDATES_MAX };
         let (runs, more) = self.store.call(page).map_err(RecoveryError::Store)?;
         if more {
@@ -45,6 +46,13 @@ impl<H: Host> Engine<H> {
             self.take_up(&run);
         }
         Ok(count)
+    }
+
+    /// Ends the time of only looking: from now on runs are started, timed out and stopped.
+    pub fn open(&mut self) {
+        if self.door == Door::NotYetOpen {
+            self.door = Door::Open;
+        }
     }
 
     fn take_up(&mut self, run: &InFlight) {

@@ -215,6 +215,9 @@ pub const LAUNCH_MS_MAX: u64 = 10_000;
 pub const DRAIN_GRACE_MS: u64 = 2_000;
 /// After KILL, how long the end of a process is waited for (design D17).
 pub const KILL_WAIT_MS: u64 = 2_000;
+/// How long a daemon that is told to stop waits for its tasks, to end by themselves or in the grace
+/// of their stop: less than the 90 s after which systemd kills a service, its shims included.
+pub const STOP_MS_MAX: u64 = 60_000;
 /// Looks at /proc for new descendants in one stop (design D6).
 pub const CLOSURE_PASSES_MAX: usize = 20;
 /// A durable handle's text (design D5).

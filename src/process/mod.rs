@@ -3,6 +3,7 @@
 //! Knows no states and no SQL. Two processes share this code: the daemon, and the shim that it makes of
 //! its own binary. `unsafe` stays in the leaf files here, one system call or two at a time.
 
+pub mod adopted;
 pub mod clock;
 pub mod crash;
 mod fact;

@@ -1,9 +1,12 @@
 //! The composition root: builds everything, starts the threads, runs the control loop in `main`,
 //! and takes it all down in reverse. Nothing else knows how the parts hang together.
 
+mod ears;
 mod init;
+mod stop;
 
 pub use init::{Report, init};
+pub use stop::OnStop;
 
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
@@ -17,22 +20,23 @@ use crate::http::server::{Server, ServerOptions};
 use crate::http::service::{Api, Parts};
 use crate::model::limits::{self, Profile};
 use crate::model::word::Exit;
+use crate::process::adopted::Adopted;
 use crate::process::launch::{Launcher, LauncherOptions};
 use crate::process::log::LogStore;
 use crate::process::reap::Children;
 use crate::process::receipt::ReceiptStore;
-use crate::process::signals::{Signal, Signals};
+use crate::process::signals::Signals;
 use crate::process::timer::Timer;
 use crate::process::wake::Wake;
-use crate::process::{clock, launch, poll, room};
+use crate::process::{clock, launch, room};
 use crate::schedule::host_zone;
 use crate::store::Store;
 use crate::store::audit::RecordRejections;
 use crate::store::open::Options;
 use crate::store::state::StateDir;
+use ears::Ears;
 use std::fmt;
 use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +52,8 @@ pub struct ServeOptions {
     pub profile: Profile,
     /// Whether there is an HTTP side at all.
     pub api: bool,
+    /// What becomes of running tasks when it is told to stop.
+    pub on_stop: OnStop,
 }
 
 /// Says one line on stderr: level, machine word, sentence.
@@ -101,9 +107,11 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let launcher = launch::own_exe()
         .and_then(|exe| Launcher::start(LauncherOptions::new(exe, children.clone())))
         .map_err(|e| format!("cannot start the launcher: {e}"))?;
+    let adopted = Arc::new(Adopted::new());
     let host = Linux {
         launcher,
         children,
+        adopted: adopted.clone(),
         receipts: ReceiptStore::new(state.receipts_dir()),
         logs: LogStore::new(state.logs_dir()),
         logs_dir: state.logs_dir(),
@@ -114,9 +122,15 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let board = Arc::new(Board::default());
     let mut engine = Engine::new(host, store.clone(), limits, board.clone(), wake.clone());
     let timer = Timer::boottime().map_err(|e| format!("cannot make a timer: {e}"))?;
-    let ears = Ears { signals, bell: &bell, timer };
+    let ears = Ears::new(signals, &bell, timer, &adopted);
 
     recover(&mut engine, &ears)?;
+    if ears.stops() > 0 {
+        // Told to stop before it served: nothing was accepted, nothing is now.
+        engine.close();
+        stop::end(&mut engine, &ears, options.on_stop);
+        return Ok(());
+    }
 
     let rejections = Arc::new(Rejections::new(wake));
     let server = if options.api {
@@ -164,42 +178,12 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
         server.stop(limits::HTTP_DRAIN_MS);
         let _ = std::fs::remove_file(state.run_dir().join("address"));
     }
-    settle(&mut engine, &ears);
+    stop::end(&mut engine, &ears, options.on_stop);
     let counts = rejections.take();
     if !counts.is_empty() {
         let _ = store.call(RecordRejections { counts });
     }
-    say("info", "stopped", format_args!("{} running tasks go on without the daemon", engine.active()));
     Ok(())
-}
-
-/// What the control loop listens to.
-struct Ears<'a> {
-    signals: &'a Signals,
-    bell: &'a Wake,
-    timer: Timer,
-}
-
-impl Ears<'_> {
-    /// Sleeps until a signal, a ring, or this boot time. `true`: a signal says stop.
-    fn wait(&self, until_ms: Option<i64>) -> bool {
-        // Without an alarm it would sleep too long, so a timer that fails becomes a short sleep.
-        let fallback_ms = self.timer.set(until_ms).is_err().then_some(limits::WAIT_RECHECK_MS);
-        let fds = [self.signals.as_fd(), self.bell.as_fd(), self.timer.as_fd()];
-        let _ = poll::wait(&mut fds.map(poll::readable), fallback_ms);
-        self.bell.clear();
-        let _ = self.timer.take();
-        let mut stop = false;
-        while let Ok(Some(signal)) = self.signals.take() {
-            match signal {
-                Signal::Terminate | Signal::Interrupt => stop = true,
-                Signal::Hangup => say("info", "reload", "there is no configuration to read again"),
-                // The turn that follows reaps.
-                Signal::Child => {}
-            }
-        }
-        stop
-    }
 }
 
 /// Settles what an earlier daemon left, before anything new may come in.
@@ -208,11 +192,12 @@ fn recover(engine: &mut Engine<Linux>, ears: &Ears<'_>) -> Result<(), String> {
     let until_ms = clock::boottime_ms() + limits::RECOVERY_MS_MAX as i64;
     loop {
         let next_ms = engine.turn();
-        if !engine.recovering() || clock::boottime_ms() >= until_ms {
+        if !engine.recovering() || ears.stops() > 0 || clock::boottime_ms() >= until_ms {
             break;
         }
         ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
     }
+    engine.open();
     if taken_up > 0 {
         let still = engine.active();
         say(
@@ -239,23 +224,11 @@ fn control(engine: &mut Engine<Linux>, ears: &Ears<'_>, store: &Store, rejection
                 }
             });
         }
-        if ears.wait([engine_due, rejections.due_at_ms()].into_iter().flatten().min()) {
+        ears.wait([engine_due, rejections.due_at_ms()].into_iter().flatten().min());
+        if ears.stops() > 0 {
             return;
         }
     }
-}
-
-/// Lets starts that are half done come to their hold or their end, within a bound.
-fn settle(engine: &mut Engine<Linux>, ears: &Ears<'_>) {
-    let until_ms = clock::boottime_ms() + limits::LAUNCH_MS_MAX as i64;
-    loop {
-        let next_ms = engine.turn();
-        if engine.settled() || clock::boottime_ms() >= until_ms {
-            break;
-        }
-        ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
-    }
-    engine.resolve_now();
 }
 
 /// Says where it serves, and writes the real address for scripts that asked for port 0.

@@ -42,14 +42,14 @@ fn the_first_is_202_the_next_200_and_after_the_end_200_again() {
     let (world, run) = world();
     let pokes = || world.pokes.load(Ordering::Relaxed);
     let before = pokes();
-    let word = |word: &str| json!({"status": word, "runId": run});
-    assert_eq!(cancel(&world, &world.owner, &run), (202, word("accepted")));
+    let says = |status: &str| json!({"status": status, "runId": run});
+    assert_eq!(cancel(&world, &world.owner, &run), (202, says("accepted")));
     assert_eq!(pokes(), before + 1, "the engine is told");
     let (_, asked) = world.get(&world.owner, &format!("runs/{run}"));
     assert_eq!((&asked["run"]["status"], &asked["run"]["cancelReason"]), (&json!("queued"), &json!("user")));
 
     let operator = world.member("op", Role::Operator);
-    assert_eq!(cancel(&world, &operator, &run), (200, word("already_requested")));
+    assert_eq!(cancel(&world, &operator, &run), (200, says("already_requested")));
     assert_eq!(world.get(&world.owner, &format!("runs/{run}")).1, asked, "the first intent stays");
 
     let page = world.store.call(ListCancelling { limit: 256 }).unwrap();
@@ -58,7 +58,7 @@ fn the_first_is_202_the_next_200_and_after_the_end_200_again() {
     assert_eq!(world.store.call(end).unwrap(), Step::Done);
     let (_, ended) = world.get(&world.owner, &format!("runs/{run}"));
     assert_eq!(ended["run"]["status"], "cancelled");
-    assert_eq!(cancel(&world, &world.owner, &run), (200, word("already_terminal")));
+    assert_eq!(cancel(&world, &world.owner, &run), (200, says("already_terminal")));
     assert_eq!(world.get(&world.owner, &format!("runs/{run}")).1, ended);
     assert_eq!(pokes(), before + 1, "nobody is told of nothing");
     assert_eq!(rows(&world), [("allowed".to_owned(), String::new())], "one row, for the accepted one");

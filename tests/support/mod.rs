@@ -129,8 +129,8 @@ impl Bench {
     /// can do so.
     pub fn run_as(&mut self, uid: u32) -> &mut Self {
         // Where the project was built may be nobody else's business.
-        fs::copy(&self.binary, self.root.join("qinglet")).unwrap();
         self.binary = self.root.join("qinglet");
+        copy_program(&self.binary);
         chown(&self.root, Some(uid), Some(uid)).unwrap();
         self.user = Some(uid);
         self
@@ -259,8 +259,11 @@ impl Bench {
     /// Waits for the daemon to end by itself; its exit code, or minus the signal.
     pub fn ended(&mut self) -> i32 {
         self.remember_tasks();
-        let mut daemon = self.daemon.take().expect("a daemon");
-        until("the daemon to end", || daemon.try_wait().unwrap()).into_code()
+        // It stays the bench's own until it has ended, so that one that does not is ended with the bench.
+        let daemon = self.daemon.as_mut().expect("a daemon");
+        let status = until("the daemon to end", || daemon.try_wait().unwrap());
+        self.daemon = None;
+        status.into_code()
     }
 
     /// Asks the daemon to stop and waits for it; its exit code.
@@ -419,6 +422,12 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < end, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Copies the binary. By a process of its own, because a file that any process has open for writing
+/// cannot be executed, and a test beside this one may be forking just now.
+pub fn copy_program(to: &Path) {
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_qinglet")).arg(to).status().unwrap().success());
 }
 
 /// Whether the tests run as root.

@@ -103,19 +103,11 @@ pub fn peak_kib(pid: i32) -> u64 {
     status(pid, "VmHWM:")
 }
 
-/// How many bytes a process has read by system calls; `None` when it is gone.
-pub fn reads(pid: i32) -> Option<u64> {
-    io(pid, "rchar: ")
-}
-
-/// How many bytes a process has caused to be written to storage; `None` when it is gone.
+/// How many bytes a process has caused to be written to storage; `None` when the system
+/// does not say.
 pub fn storage_writes(pid: i32) -> Option<u64> {
-    io(pid, "write_bytes: ")
-}
-
-fn io(pid: i32, field: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(field))?.parse().ok()
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.parse().ok()
 }
 
 fn status(pid: i32, field: &str) -> u64 {

@@ -11,7 +11,7 @@ use qinglet::execution::host::{
 };
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
-use qinglet::model::life::{AttemptState, CancelReason, RunState};
+use qinglet::model::life::{AttemptState, RunState};
 use qinglet::model::limits::EDGE;
 use qinglet::model::name::Name;
 use qinglet::model::policy::{Authority, Fence, Subject};
@@ -19,7 +19,7 @@ use qinglet::model::record::{End, Event, Run};
 use qinglet::model::task::{Definition, TaskPut, TaskRef};
 use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
-use qinglet::store::cancel::Intend;
+use qinglet::store::cancel::{CancelRequested, RequestCancel};
 use qinglet::store::open::{self, Options};
 use qinglet::store::runs::{GetRun, ListEvents};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
@@ -225,11 +225,6 @@ impl Bench {
         self.store.call(get).unwrap().is_some()
     }
 
-    /// Stores the intent to end a Run.
-    pub fn ask_to_end(&self, run: RunId) {
-        self.store.call(Intend { run, reason: CancelReason::User }).unwrap();
-    }
-
     /// The journal's rows of ended Attempts.
     pub fn journal(&self) -> Vec<AttemptId> {
         let list = ListResolvable { after: None, limit: 64 };
@@ -326,6 +321,13 @@ impl Bench {
             let process = w.alive.remove(&attempt).unwrap();
             w.receipts.insert(attempt, receipt(run, attempt, process.token, 0, None));
         });
+    }
+
+    /// Somebody asks a Run to end.
+    pub fn ask_to_end(&self, run: RunId) {
+        let authority = self.authority.clone();
+        let asked = self.store.call(RequestCancel { authority, run, mutation: mutation() }).unwrap();
+        assert_eq!(asked, CancelRequested::Accepted);
     }
 
     /// This Run's process ended while no daemon was there, without a receipt.
@@ -474,6 +476,10 @@ impl Host for SimHost {
             }
             Some(_) => Signalled::Sent,
         }
+    }
+
+    fn watch(&self, _: AttemptId, _: &str) -> bool {
+        false
     }
 
     fn reap(&self) -> Vec<AttemptId> {

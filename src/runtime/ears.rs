@@ -1,0 +1,52 @@
+//! What the control loop listens to, in one poll: signals, the bell of other threads, the timer, and
+//! the ends of adopted shims.
+
+use super::say;
+use crate::model::limits;
+use crate::process::adopted::Adopted;
+use crate::process::poll;
+use crate::process::signals::{Signal, Signals};
+use crate::process::timer::Timer;
+use crate::process::wake::Wake;
+use std::cell::Cell;
+use std::os::fd::AsFd as _;
+
+/// The descriptors, and how often a signal said stop.
+pub(super) struct Ears<'a> {
+    signals: &'a Signals,
+    bell: &'a Wake,
+    timer: Timer,
+    adopted: &'a Adopted,
+    stops: Cell<u32>,
+}
+
+impl<'a> Ears<'a> {
+    /// Ears that have heard nothing.
+    pub(super) fn new(signals: &'a Signals, bell: &'a Wake, timer: Timer, adopted: &'a Adopted) -> Self {
+        Self { signals, bell, timer, adopted, stops: Cell::new(0) }
+    }
+
+    /// How often a signal has said stop so far.
+    pub(super) fn stops(&self) -> u32 {
+        self.stops.get()
+    }
+
+    /// Sleeps until a signal, a ring, the end of an adopted shim, or this boot time.
+    pub(super) fn wait(&self, until_ms: Option<i64>) {
+        // Without an alarm it would sleep too long, so a timer that fails becomes a short sleep.
+        let fallback_ms = self.timer.set(until_ms).is_err().then_some(limits::WAIT_RECHECK_MS);
+        let mut look = [self.signals.as_fd(), self.bell.as_fd(), self.timer.as_fd()].map(poll::readable).to_vec();
+        self.adopted.poll_with(&mut look);
+        let _ = poll::wait(&mut look, fallback_ms);
+        self.bell.clear();
+        let _ = self.timer.take();
+        while let Ok(Some(signal)) = self.signals.take() {
+            match signal {
+                Signal::Terminate | Signal::Interrupt => self.stops.set(self.stops.get().saturating_add(1)),
+                Signal::Hangup => say("info", "reload", "there is no configuration to read again"),
+                // The turn that follows reaps.
+                Signal::Child => {}
+            }
+        }
+    }
+}

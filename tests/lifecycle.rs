@@ -170,6 +170,7 @@ fn deleting_or_disabling_a_task_cancels_what_waits_and_leaves_what_runs() {
 #[test]
 fn a_second_daemon_and_an_init_are_refused_naming_the_one_that_serves() {
     let bench = Bench::serving();
+    quiet(bench.pid());
     let before = folder::snapshot(&bench.state());
     for line in [&["init"][..], &["serve"], &["init", "--reissue-owner"]] {
         let output = bench.cli(line);
@@ -223,6 +224,16 @@ fn an_upgrade_under_a_serving_daemon_stops_nothing() {
     assert_eq!(bench.run_wait("short").1, 0);
 }
 
+/// Waits until a daemon has done what it does after a start, its first housekeeping with it.
+fn quiet(daemon: i32) {
+    let mut before = tree::sleeps(daemon);
+    until("the daemon to be quiet", || {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = tree::sleeps(daemon);
+        (std::mem::replace(&mut before, now) == now).then_some(())
+    });
+}
+
 #[test]
 fn the_end_of_an_adopted_task_is_told_of_and_not_looked_for() {
     let mut scene = scene();
@@ -235,6 +246,7 @@ fn the_end_of_an_adopted_task_is_told_of_and_not_looked_for() {
         return support::skip("the_end_of_an_adopted_task_is_told_of_and_not_looked_for", "this kernel has no pidfds");
     }
     let daemon = scene.bench.pid();
+    quiet(daemon);
     let before = tree::sleeps(daemon);
     std::thread::sleep(Duration::from_millis(2_500));
     let woken = tree::sleeps(daemon) - before;

@@ -42,10 +42,12 @@ pub(super) enum Kept {
     Trimmed,
 }
 
-/// What is deleted by turns.
+/// What a round is at.
 enum Work {
-    /// Nothing: a page is with the store, or no round is under way.
-    None,
+    /// None is under way.
+    Idle,
+    /// A page is with the store.
+    Asked,
     /// Logs that may be too many or too old. `more`: this page was not the last.
     Logs { queue: VecDeque<KeptLog>, gone: Vec<(RunId, i64, LogRetired)>, more: bool },
     /// Runs that go, with their logs first. `full`: there may be more.
@@ -58,9 +60,7 @@ pub(super) struct Housekeeping {
     due_ms: Option<u64>,
     /// Somebody waits for space.
     hurried: bool,
-    /// A round is under way.
-    busy: bool,
-    /// It has made space.
+    /// The round under way has made space.
     has_freed: bool,
     work: Work,
     /// The wall clock, while it may decide.
@@ -91,9 +91,8 @@ impl Default for Housekeeping {
         Self {
             due_ms: Some(0),
             hurried: false,
-            busy: false,
             has_freed: false,
-            work: Work::None,
+            work: Work::Idle,
             trusted_ms: None,
             measured: 0,
             taken_bytes: 0,
@@ -148,16 +147,17 @@ impl<H: Host> Engine<H> {
     /// Begins a round when it is time, or goes on with the files of the one under way.
     pub(super) fn keep_house(&mut self, now_boot_ms: u64) {
         let keeping = &mut self.keeping;
-        let due = keeping.due_ms.is_some_and(|at| at <= now_boot_ms) || keeping.hurried && !keeping.busy;
+        let idle = matches!(keeping.work, Work::Idle);
+        let due = keeping.due_ms.is_some_and(|at| at <= now_boot_ms) || keeping.hurried && idle;
         if self.door != Door::Open || !due {
             return;
         }
         keeping.due_ms = None;
-        if keeping.busy {
+        if !idle {
             return self.delete_some();
         }
         keeping.hurried = false;
-        keeping.busy = true;
+        keeping.work = Work::Asked;
         self.ask(ReadClock, Kept::Clock);
     }
 
@@ -178,8 +178,7 @@ impl<H: Host> Engine<H> {
     }
 
     fn end_round(&mut self) {
-        self.keeping.busy = false;
-        self.keeping.work = Work::None;
+        self.keeping.work = Work::Idle;
         self.keeping.due_ms = Some(self.later(self.limits.housekeeping_ms));
     }
 
@@ -324,8 +323,8 @@ impl<H: Host> Engine<H> {
     /// Deletes a few files, then says so to the store when the page is through.
     fn delete_some(&mut self) {
         let mut left = self.limits.log_deletions;
-        match std::mem::replace(&mut self.keeping.work, Work::None) {
-            Work::None => self.end_round(),
+        match std::mem::replace(&mut self.keeping.work, Work::Asked) {
+            Work::Idle | Work::Asked => self.end_round(),
             Work::Logs { mut queue, mut gone, mut more } => {
                 while left > 0
                     && let Some(log) = queue.pop_front()
@@ -420,7 +419,7 @@ impl<H: Host> Engine<H> {
     }
 
     fn next_logs(&mut self) {
-        let Work::Logs { more, .. } = std::mem::replace(&mut self.keeping.work, Work::None) else {
+        let Work::Logs { more, .. } = std::mem::replace(&mut self.keeping.work, Work::Asked) else {
             return self.end_round();
         };
         let keeping = &mut self.keeping;
@@ -465,7 +464,7 @@ impl<H: Host> Engine<H> {
     }
 
     fn next_runs(&mut self) {
-        match std::mem::replace(&mut self.keeping.work, Work::None) {
+        match std::mem::replace(&mut self.keeping.work, Work::Asked) {
             Work::Runs { full: true, .. } => self.ask_runs(),
             _ => self.ask_audit(None),
         }

@@ -8,7 +8,7 @@ use crate::model::name::Name;
 use crate::store::runs::RunCursor;
 use rusqlite::Connection;
 
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 25] = [
     include_str!("admit.rs"),
     include_str!("advance.rs"),
     include_str!("audit.rs"),
@@ -16,9 +16,11 @@ const SOURCES: [&str; 20] = [
     include_str!("binding.rs"),
     include_str!("cancel.rs"),
     include_str!("candidate.rs"),
+    include_str!("chain.rs"),
     include_str!("credential.rs"),
     include_str!("definition.rs"),
     include_str!("fence.rs"),
+    include_str!("fire.rs"),
     include_str!("journal.rs"),
     include_str!("owner.rs"),
     include_str!("publish.rs"),
@@ -28,6 +30,9 @@ const SOURCES: [&str; 20] = [
     include_str!("retry.rs"),
     include_str!("runs.rs"),
     include_str!("tasks.rs"),
+    include_str!("trigger.rs"),
+    include_str!("trigger_put.rs"),
+    include_str!("triggers.rs"),
     include_str!("withdraw.rs"),
 ];
 

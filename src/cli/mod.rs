@@ -33,6 +33,7 @@ mod table;
 mod task;
 mod time;
 mod token;
+mod trigger;
 
 use crate::model::word::Exit;
 use args::Asked;
@@ -53,6 +54,13 @@ const COMMANDS: &[Command] = &[
     task::switch::ENABLE,
     task::switch::DISABLE,
     task::delete::COMMAND,
+    trigger::set::COMMAND,
+    trigger::list::COMMAND,
+    trigger::show::COMMAND,
+    trigger::switch::ENABLE,
+    trigger::switch::DISABLE,
+    trigger::delete::COMMAND,
+    trigger::preview::COMMAND,
     run::COMMAND,
     runs::COMMAND,
     show::COMMAND,
@@ -67,7 +75,6 @@ const COMMANDS: &[Command] = &[
     access::token_revoke::COMMAND,
     audit::COMMAND,
     Command::later("check", "look for runs that nobody can settle"),
-    Command::later("trigger", "start tasks by themselves"),
     Command::later("secret", "keep secrets for tasks"),
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),

@@ -1,7 +1,7 @@
 //! What the engine shows of itself to readers on other threads: facts of this moment, in memory
 //! only, never an authority for anything.
 
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 /// Why a queued Run is not being started (design D17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +34,7 @@ impl WaitReason {
 pub struct Board {
     active: AtomicUsize,
     wait: AtomicU8,
+    clock_untrusted: AtomicBool,
 }
 
 impl Board {
@@ -51,6 +52,16 @@ impl Board {
             4 => Some(WaitReason::Disk),
             _ => None,
         }
+    }
+
+    /// Whether schedules wait because the wall clock is not believed.
+    pub fn clock_is_untrusted(&self) -> bool {
+        self.clock_untrusted.load(Ordering::Relaxed)
+    }
+
+    /// Shows whether the wall clock is believed.
+    pub(super) fn show_clock(&self, believed: bool) {
+        self.clock_untrusted.store(!believed, Ordering::Relaxed);
     }
 
     /// Shows how things stand.

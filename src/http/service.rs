@@ -4,12 +4,13 @@
 use super::admit::{self, Admitted};
 use super::message::{Answer, Request, Service};
 use super::route::{Guard, Method};
-use super::{access, audit, cancel, logs, query, retry, runs, starts, system, tasks};
+use super::{access, audit, cancel, logs, query, retry, runs, starts, system, tasks, triggers};
 use crate::access::authenticate::Authenticator;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::logs::LogRead;
+use crate::model::id::Uuid;
 use crate::model::limits::{Limits, Profile, RESPONSE_BYTES_MAX};
 use crate::model::word;
 use crate::store::Store;
@@ -37,6 +38,10 @@ pub struct Parts {
     pub rejections: Arc<Rejections>,
     /// Wakes the dispatcher after something it must see. Must not block.
     pub poke: Arc<dyn Fn() + Send + Sync>,
+    /// The same after a trigger has changed.
+    pub poke_triggers: Arc<dyn Fn() + Send + Sync>,
+    /// This boot, if it can be told.
+    pub boot: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
 }
 
 /// The API: authentication, policy and the handlers over one store.
@@ -49,6 +54,8 @@ pub struct Api {
     pub(super) logs: Arc<dyn LogRead>,
     pub(super) rejections: Arc<Rejections>,
     pub(super) poke: Arc<dyn Fn() + Send + Sync>,
+    pub(super) poke_triggers: Arc<dyn Fn() + Send + Sync>,
+    pub(super) boot: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
     pub(super) since: Instant,
     pub(super) listen: OnceLock<SocketAddr>,
     pub(super) reads: AtomicU64,
@@ -83,6 +90,10 @@ fn handler(operation: &str) -> Option<Handler> {
         "run.get" => Guarded(runs::get),
         "run.cancel" => Guarded(cancel::cancel),
         "run.retry" => Guarded(retry::retry),
+        "trigger.list" => Guarded(triggers::list),
+        "trigger.get" => Guarded(triggers::get),
+        "trigger.put" => Guarded(triggers::put),
+        "trigger.delete" => Guarded(triggers::delete),
         "run.events.list" => Guarded(runs::events),
         "run.log.read" => Guarded(logs::read),
         "access.list" => Guarded(access::list),
@@ -106,6 +117,8 @@ impl Api {
             logs: parts.logs,
             rejections: parts.rejections,
             poke: parts.poke,
+            poke_triggers: parts.poke_triggers,
+            boot: parts.boot,
             since: Instant::now(),
             listen: OnceLock::new(),
             reads: AtomicU64::new(0),

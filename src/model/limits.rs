@@ -181,6 +181,8 @@ pub const TITLE_BYTES_MAX: usize = 256;
 pub const DESCRIPTION_BYTES_MAX: usize = 2048;
 /// A schedule's expression: six fields with long lists fit.
 pub const CRON_BYTES_MAX: usize = 256;
+/// Instants that a preview shows at most.
+pub const PREVIEW_MAX: usize = 1_000;
 /// A zone's name or POSIX string.
 pub const ZONE_BYTES_MAX: usize = 64;
 /// Runs that may follow from one another, each started by the end of the one before (design D10).
@@ -332,6 +334,11 @@ pub const CLOCK_SETTLED_MS: u64 = 10 * 60_000;
 pub const CLOCK_STEP_MS_MAX: i64 = 25 * HOUR_MS;
 /// After a wider step forward nothing is deleted for its age so long (design D9).
 pub const CLOCK_PAUSE_MS: u64 = 24 * 3_600_000;
+/// A wall clock that is set back by less than this repeats nothing: schedules wait until it has caught
+/// up, as cron(8) does. By more, it was wrong before, and they are computed anew.
+pub const CLOCK_SET_BACK_MS: i64 = 3 * HOUR_MS;
+/// Between two looks whether a wall clock that is not believed has been put right.
+pub const CLOCK_UNTRUSTED_RECHECK_MS: u64 = 10_000;
 
 // ---- HTTP ---------------------------------------------------------------------------------------
 

@@ -140,7 +140,9 @@ impl Trigger {
                 let Some(task) = task else { return invalid("taskId", "must be a task's id") };
                 When::RunFinished { task, outcomes: outcomes(config)? }
             }
-            Some(_) => return Err(SpecError::Unsupported { field: "spec.schema (other than cron, boot, run-finished)" }),
+            Some(_) => {
+                return Err(SpecError::Unsupported { field: "spec.schema (other than cron, boot, run-finished)" });
+            }
             None => {
                 let all = [CRON_SCHEMA, BOOT_SCHEMA, RUN_FINISHED_SCHEMA].join(", ");
                 return invalid("spec.schema", format!("must be one of {all}"));
@@ -234,7 +236,10 @@ fn chosen<T: Copy>(
     let Some(value) = config.get(field) else { return Ok(None) };
     match all.iter().find(|one| value == word(**one)) {
         Some(one) => Ok(Some(*one)),
-        None => invalid(field, format!("must be one of {}", all.iter().map(|one| word(*one)).collect::<Vec<_>>().join(", "))),
+        None => invalid(
+            field,
+            format!("must be one of {}", all.iter().map(|one| word(*one)).collect::<Vec<_>>().join(", ")),
+        ),
     }
 }
 
@@ -291,8 +296,14 @@ mod tests {
             (cron(&json!({"timezone": "UTC"})), "expression: must be a string"),
             (cron(&json!({"expression": "* * * * *"})), "timezone: must be a string"),
             (cron(&json!({"expression": "* * * * *", "timezone": "UTC", "jitter": 1})), "jitter: unknown field"),
-            (cron(&json!({"expression": "* * * * *", "timezone": "UTC", "overlap": "maybe"})), "overlap: must be one of"),
-            (cron(&json!({"expression": "* * * * *", "timezone": "UTC", "misfirePolicy": 1})), "misfirePolicy: must be"),
+            (
+                cron(&json!({"expression": "* * * * *", "timezone": "UTC", "overlap": "maybe"})),
+                "overlap: must be one of",
+            ),
+            (
+                cron(&json!({"expression": "* * * * *", "timezone": "UTC", "misfirePolicy": 1})),
+                "misfirePolicy: must be",
+            ),
             (cron(&json!({"expression": "*".repeat(300), "timezone": "UTC"})), "expression: must be 1 to"),
             (after(json!({"taskId": "x", "outcomes": []})), "outcomes: must be a list"),
             (after(json!({"taskId": "x", "outcomes": ["failed", "failed"]})), "outcomes: must be a list"),

@@ -57,6 +57,8 @@ pub const POINTS: &[Point] = &[
     point("retry.waiting", Side::Daemon),      // an end that is followed by another Attempt is committed
     point("retry.armed", Side::Daemon),        // when that is due in this boot is committed
     point("retry.queued", Side::Daemon),       // the next Attempt is made
+    point("schedule.fired", Side::Daemon),     // the run of an occurrence is committed
+    point("schedule.booted", Side::Daemon),    // the runs of triggers at boot are committed
     point("retain.removed", Side::Daemon),     // files of old logs are gone, the store does not say so
     point("retain.retired", Side::Daemon),     // the store says so
 ];

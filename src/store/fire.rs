@@ -58,9 +58,8 @@ impl Operation for ListDue {
         let limit = self.limit.min(PAGE_MAX);
         let rows: Vec<(Name, Name, i64, i64, Option<i64>)> = {
             let mut query = tx.conn.prepare_cached(sql)?;
-            let rows = query.query_map([limit + 1], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-            })?;
+            let rows = query
+                .query_map([limit + 1], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
             rows.collect::<Result<_, _>>()?
         };
         let mut page = Vec::new();

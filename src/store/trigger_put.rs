@@ -77,7 +77,7 @@ impl Operation for PutTrigger {
         }
         let created_at_ms = live.map(|head| head.created_at_ms);
         let now_ms = head.as_ref().map_or(0, |head| head.updated_at_ms).max(tx.now_ms());
-        let new = Revision {
+        let new = Edition {
             project: &by.project,
             id: &self.id,
             revision,
@@ -147,7 +147,7 @@ impl PutTrigger {
 }
 
 /// A revision to be stored.
-struct Revision<'a> {
+struct Edition<'a> {
     project: &'a Name,
     id: &'a Name,
     revision: i64,
@@ -158,7 +158,7 @@ struct Revision<'a> {
     now_ms: i64,
 }
 
-impl Revision<'_> {
+impl Edition<'_> {
     /// Stores revision and head, and begins the schedule anew: no instant before now is due. A new
     /// trigger has no past either.
     fn store(&self, tx: &Tx<'_>, boot: Option<Uuid>, is_new: bool) -> Result<(), Fail> {
@@ -274,7 +274,8 @@ impl DeleteTrigger {
 /// gets a revision of its own; schedules go on as they were.
 pub(super) fn repin(tx: &mut Tx<'_>, project: &Name, task: &Name, pin: TaskRef) -> Result<usize, Fail> {
     let ids: Vec<Name> = {
-        let sql = "SELECT id FROM triggers WHERE project = ?1 AND task = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
+        let sql =
+            "SELECT id FROM triggers WHERE project = ?1 AND task = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
         let mut query = tx.conn.prepare_cached(sql)?;
         let rows = query.query_map(params![project, task], |row| row.get(0))?;
         rows.collect::<Result<_, _>>()?
@@ -286,7 +287,7 @@ pub(super) fn repin(tx: &mut Tx<'_>, project: &Name, task: &Name, pin: TaskRef) 
         let now_ms = head.updated_at_ms.max(tx.now_ms());
         let mutation = MutationId(tx.id(now_ms)?);
         let revision = head.revision + 1;
-        let new = Revision {
+        let new = Edition {
             project,
             id,
             revision,

@@ -155,8 +155,13 @@ impl Bench {
         let Ok(definition) = Definition::check("T".into(), None, "command", &spec, BTreeMap::new(), true) else {
             panic!()
         };
-        let put =
-            TaskPut { task: Name::parse("t").unwrap(), mutation: mutation(), expected_revision: None, definition };
+        let put = TaskPut {
+            task: Name::parse("t").unwrap(),
+            mutation: mutation(),
+            expected_revision: None,
+            definition,
+            repin: false,
+        };
         let Published::Created(head) = store.call(PublishTask { authority: authority.clone(), put }).unwrap() else {
             panic!()
         };

@@ -70,6 +70,7 @@ impl Operation for AdmitStart {
             origin: "manual",
             trigger_type: "task_start",
             trigger: None,
+            serial: false,
             scheduled_for_ms: None,
             cause: None,
             retry_of: None,

@@ -22,6 +22,9 @@ impl Operation for ListCandidates {
             FROM runs r INDEXED BY runs_open JOIN attempts a ON a.run = r.id
             WHERE r.finished_at_ms IS NULL AND r.status = 'queued' AND r.cancel_requested_at_ms IS NULL
                 AND a.status = 'claimed' AND a.number = (SELECT max(number) FROM attempts WHERE run = r.id)
+                AND (r.serial IS NULL OR NOT EXISTS (SELECT 1 FROM runs o INDEXED BY runs_open
+                    WHERE o.finished_at_ms IS NULL AND o.status IN ('dispatching', 'running', 'retry_wait')
+                        AND o.project = r.project AND o.trigger_id = r.trigger_id))
             ORDER BY r.priority DESC, r.created_at_ms, r.id";
         let mut query = tx.conn.prepare_cached(sql)?;
         let mut rows = query.query([])?;

@@ -202,6 +202,7 @@ pub(super) fn admit(
             crate::model::trigger::When::RunFinished { .. } => "run_finished",
         },
         trigger: Some((&head.id, head.revision)),
+        serial: trigger.overlap == Overlap::Queue,
         scheduled_for_ms: cause.scheduled_for_ms,
         cause: cause.run.zip(cause.depth),
         retry_of: None,

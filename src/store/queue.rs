@@ -22,6 +22,8 @@ pub(super) struct NewRun<'a> {
     pub(super) trigger_type: &'static str,
     /// The trigger that makes it, and its revision.
     pub(super) trigger: Option<(&'a Name, i64)>,
+    /// It waits until no earlier Run of its trigger goes on.
+    pub(super) serial: bool,
     /// The instant it was scheduled for.
     pub(super) scheduled_for_ms: Option<i64>,
     /// The Run whose end starts it, and how many led to one another before.
@@ -42,8 +44,8 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun<'_>) -> Result<Admitted, Fail
     let state = RunState::Created.after(RunMove::Queue).ok_or(Fail::Word("run_record_damaged"))?;
     let sql = "INSERT INTO runs (id, project, task, task_revision, task_digest, status, version, event_sequence,
             priority, origin, trigger_type, idempotency_key, created_at_ms, queued_at_ms, retry_of, trigger_id,
-            trigger_revision, scheduled_for_ms, cause_run, chain_depth)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, 2, 2, 0, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+            trigger_revision, scheduled_for_ms, cause_run, chain_depth, serial)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, 2, 2, 0, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
     tx.conn.prepare_cached(sql)?.execute(params![
         run,
         new.project,
@@ -61,6 +63,7 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun<'_>) -> Result<Admitted, Fail
         new.scheduled_for_ms,
         new.cause.map(|(run, _)| run),
         new.cause.map(|(_, depth)| depth),
+        new.serial.then_some(1),
     ])?;
     insert_attempt(tx, run, 1, attempt, now_ms)?;
     let place = |sequence| Place { run, sequence, attempt_number: None, actor: new.actor, at_ms: now_ms };

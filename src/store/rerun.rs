@@ -74,6 +74,7 @@ impl Operation for AdmitRetry {
             origin: "manual",
             trigger_type: "run_retry",
             trigger: None,
+            serial: false,
             scheduled_for_ms: None,
             cause: None,
             retry_of: Some(self.run),

@@ -60,6 +60,8 @@ CREATE TABLE trigger_schedules (
 CREATE INDEX trigger_schedules_due ON trigger_schedules (next_fire_at_ms) WHERE next_fire_at_ms IS NOT NULL;
 
 ALTER TABLE runs ADD COLUMN trigger_revision INTEGER;
+-- 1: it waits until no earlier run of its trigger goes on.
+ALTER TABLE runs ADD COLUMN serial INTEGER CHECK (serial = 1);
 -- The run whose end started this one, and how many such there were before it.
 ALTER TABLE runs ADD COLUMN cause_run BLOB CHECK (length(cause_run) = 16);
 ALTER TABLE runs ADD COLUMN chain_depth INTEGER;

@@ -82,6 +82,14 @@ impl<H: Host> Engine<H> {
         ))
     }
 
+    /// Whether nothing about schedules is awaited or due: for tests of time.
+    pub fn schedules_rest(&self) -> bool {
+        let schedules = &self.schedules;
+        let due = schedules.due_wall_ms.is_some_and(|at_ms| at_ms <= self.host.now().wall_ms);
+        schedules.under_way == 0 && !schedules.wanted && !due && matches!(schedules.boot, AtBoot::Done)
+            || self.door != Door::Open
+    }
+
     /// Schedules begin when the door opens.
     pub(super) fn begin_schedules(&mut self) {
         self.schedules.wanted = true;

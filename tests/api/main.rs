@@ -12,4 +12,5 @@ mod roles;
 mod runs;
 mod starts;
 mod tasks;
+mod triggers;
 mod world;

@@ -113,3 +113,13 @@ fn the_queue_is_read_and_counted_in_its_index_alone() {
     let plan = super::plan::plan(&conn, sql);
     assert!(plan[0].contains("SEARCH runs USING COVERING INDEX runs_open (status=?"), "{plan:?}");
 }
+
+#[test]
+fn a_look_for_what_is_due_is_a_walk_along_its_index() {
+    let conn = made();
+    let source = include_str!("fire.rs");
+    let sql = source.split('"').find(|text| text.contains("trigger_schedules_due")).unwrap();
+    let plan = plan(&conn, sql);
+    assert!(plan[0].contains("USING INDEX trigger_schedules_due"), "{plan:?}");
+    assert!(!plan.iter().any(|line| line.contains("TEMP B-TREE")), "{plan:?}");
+}

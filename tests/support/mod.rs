@@ -256,6 +256,15 @@ impl Bench {
         }
     }
 
+    /// Whether there is a daemon that has not ended by itself. Once it has, there is none.
+    pub fn is_served(&mut self) -> bool {
+        let ended = self.daemon.as_mut().is_none_or(|daemon| daemon.try_wait().unwrap().is_some());
+        if ended {
+            self.daemon = None;
+        }
+        !ended
+    }
+
     /// Waits for the daemon to end by itself; its exit code, or minus the signal.
     pub fn ended(&mut self) -> i32 {
         self.remember_tasks();

@@ -31,14 +31,25 @@ pub fn below(pid: i32) -> Vec<Process> {
 
 /// Every live process that was started with a Run's mark in its environment, wherever it hangs.
 pub fn marked(run: &str) -> Vec<Process> {
-    let mark = format!("QINGLET_RUN_ID={run}");
-    let is_marked = |pid: i32| {
+    all_marked().into_iter().filter(|(_, of)| of == run).map(|(process, _)| process).collect()
+}
+
+/// Every live process that was started with any Run's mark in its environment, and which.
+pub fn all_marked() -> Vec<(Process, String)> {
+    let mark = |pid: i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+        let mut entries = environment.split(|byte| *byte == 0);
+        let run = entries.find_map(|entry| entry.strip_prefix(b"QINGLET_RUN_ID="))?;
+        Some(String::from_utf8_lossy(run).into_owned())
     };
     let all = fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| is_marked(*pid));
-    pids.filter_map(|pid| Some(Process { pid, start_ticks: stat(pid)?.1 })).filter(is_alive).collect()
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| Some((find(pid)?, mark(pid)?))).filter(|(process, _)| is_alive(process)).collect()
+}
+
+/// The process with this number now.
+pub fn find(pid: i32) -> Option<Process> {
+    Some(Process { pid, start_ticks: stat(pid)?.1 })
 }
 
 /// The direct children of a process.

@@ -105,6 +105,9 @@ fn end(run: &Run, attempt: &Attempt, mark: &Mark, is_excused: bool, say: &mut im
         say("its receipt was not taken exactly once");
     }
     let said = (mark.starts, mark.ends.as_slice());
+    if mark.starts > 0 && !attempt.is_active() && !has_receipt && !is_excused {
+        say("it ran, its supervisor lived, and its receipt was not taken");
+    }
     match attempt.status.as_str() {
         "claimed" if attempt.is_authorised => say("it is only claimed and has a token"),
         "starting" | "running" if !attempt.is_authorised || attempt.journal.is_none() => {

@@ -7,6 +7,7 @@ use super::inbox::Message;
 use super::place::{Phase, StopStep};
 use super::token;
 use crate::model::id::AttemptId;
+use crate::model::life::RunState;
 use crate::model::limits::WAIT_RECHECK_MS;
 use crate::model::record::Completion;
 use crate::model::word::EXITED_WITHOUT_RECEIPT;
@@ -129,8 +130,12 @@ impl<H: Host> Engine<H> {
     pub(super) fn completed(&mut self, attempt: AttemptId, answer: Result<Completed, StoreError>) {
         let due = Some(self.later(WAIT_RECHECK_MS));
         match answer {
-            Ok(Completed::Applied(_) | Completed::AlreadyTerminal) => {
+            Ok(done @ (Completed::Applied(_) | Completed::AlreadyTerminal)) => {
                 self.host.crash_point("finish.committed");
+                if done == Completed::Applied(RunState::RetryWait) {
+                    self.host.crash_point("retry.waiting");
+                    self.retries.wanted = true;
+                }
                 if self.host.delete_receipt(attempt) {
                     self.host.crash_point("finish.deleted");
                     self.resolved.push(attempt);

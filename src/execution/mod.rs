@@ -13,6 +13,7 @@ pub mod linux;
 pub mod logs;
 mod place;
 mod recover;
+mod retry;
 mod start;
 mod stop;
 mod token;

@@ -6,6 +6,7 @@
 
 use super::limits;
 use super::name::is_variable_name;
+use super::retry::Retry;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -48,6 +49,8 @@ pub struct Command {
     pub log_bytes: Option<i64>,
     /// After so long it is stopped; never when absent.
     pub timeout_ms: Option<i64>,
+    /// When it is tried again by itself; never when absent.
+    pub retry: Option<Retry>,
 }
 
 /// Why a spec was refused.
@@ -92,8 +95,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("logBytes", Field::Taken),
     ("timeoutMs", Field::Taken),
     ("leftovers", Field::Taken),
-    ("retry", Field::NotBuilt),
-    ("safety", Field::NotBuilt),
+    ("retry", Field::Taken),
     ("requires", Field::NotBuilt),
     ("runAs", Field::NotBuilt),
     ("nice", Field::NotBuilt),
@@ -145,6 +147,7 @@ impl Command {
                 .unwrap_or(limits::GRACE_MS_DEFAULT),
             log_bytes: integer(config, "logBytes", limits::LOG_BYTES_MIN, limits::LOG_BYTES_MAX)?,
             timeout_ms: integer(config, "timeoutMs", 1, limits::TIMEOUT_MS_MAX)?,
+            retry: config.get("retry").map(retry).transpose()?,
         };
         if command.to_spec().to_string().len() > limits::SPEC_BYTES_MAX {
             return invalid("spec", format!("longer than {} bytes in all", limits::SPEC_BYTES_MAX));
@@ -178,6 +181,9 @@ impl Command {
         if let Some(timeout_ms) = self.timeout_ms {
             config.insert("timeoutMs".into(), timeout_ms.into());
         }
+        if let Some(retry) = &self.retry {
+            config.insert("retry".into(), retry.to_value());
+        }
         json!({"schema": SCHEMA, "config": config})
     }
 
@@ -188,6 +194,10 @@ impl Command {
             Program::Shell { command, shell } => vec![shell, "-c", command],
         }
     }
+}
+
+fn retry(value: &Value) -> Result<Retry, SpecError> {
+    Retry::read(value).map_err(|(field, why)| SpecError::Invalid { field, why })
 }
 
 fn text<'a>(field: &str, value: Option<&'a Value>) -> Result<&'a str, SpecError> {

@@ -214,6 +214,9 @@ pub trait Host {
     fn log_space(&self) -> Option<LogSpace>;
     /// What a log takes of its file system. `None`: it is not there.
     fn log_taken_bytes(&self, artifact: &str) -> Option<u64>;
+    /// Removes the log of an Attempt that will never be started, which no row knows of. What cannot be
+    /// removed stays, empty.
+    fn discard_log(&self, run: RunId, attempt: AttemptId);
     /// Removes an ended Attempt's log for good. `None`: it could not be done, and it stays.
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved>;
     /// Dies here when a test asked for it; debug builds only.

@@ -216,6 +216,10 @@ impl Host for Linux {
         self.logs.taken_bytes(artifact)
     }
 
+    fn discard_log(&self, run: RunId, attempt: AttemptId) {
+        let _ = self.logs.discard(run, attempt);
+    }
+
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {
         let removed = self.logs.retire(artifact).ok()?;
         Some(LogRemoved { bytes: removed.bytes, taken_bytes: removed.taken_bytes, truncated: removed.truncated })

@@ -88,7 +88,11 @@ impl<H: Host> Engine<H> {
                 self.post_failure(attempt);
                 return;
             }
-            Ok(Step::Raced) => return self.leave(attempt),
+            Ok(Step::Raced) => {
+                // Asked to end, or taken back, since it was listed: no row will ever name its log.
+                self.host.discard_log(place.run, attempt);
+                return self.leave(attempt);
+            }
             Err(_) => {
                 self.places.remove(&attempt);
                 return self.recheck();

@@ -153,7 +153,8 @@ fn promises(facts: &Facts<'_>, wrong: &mut Vec<String>) {
     }
     for (id, old) in facts.before.runs.iter().filter(|(_, run)| run.is_over()) {
         let now = facts.now.runs.get(id);
-        let same = now.is_some_and(|now| (now.version, &now.status, &now.events) == (old.version, &old.status, &old.events));
+        let same =
+            now.is_some_and(|now| (now.version, &now.status, &now.events) == (old.version, &old.status, &old.events));
         if !same {
             wrong.push(format!("it was over and changed: {old:?} became {now:?}"));
         }

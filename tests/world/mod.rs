@@ -73,6 +73,8 @@ pub struct World {
     pub wall_ms: i64,
     /// What each log takes.
     pub logs: BTreeMap<String, u64>,
+    /// How many logs were made.
+    pub logs_made: usize,
     /// What the next log takes.
     pub log_bytes: u64,
     /// The size of the log file system.
@@ -180,6 +182,7 @@ impl Bench {
             state_at_release: None,
             wall_ms: wall_ms(),
             logs: BTreeMap::new(),
+            logs_made: 0,
             log_bytes: 1000,
             log_space: 1 << 40,
             removals: 0,
@@ -383,6 +386,10 @@ impl Drop for SimHold {
     }
 }
 
+fn artifact(attempt: AttemptId) -> String {
+    format!("local-{}", &attempt.to_string().replace('-', "")[2..])
+}
+
 impl Host for SimHost {
     fn now(&self) -> Now {
         let world = self.world.lock().unwrap();
@@ -399,9 +406,10 @@ impl Host for SimHost {
     }
 
     fn allocate_log(&self, _: RunId, attempt: AttemptId, _: Option<i64>) -> Option<LogGrant> {
-        let artifact = format!("local-{}", &attempt.to_string().replace('-', "")[2..]);
+        let artifact = artifact(attempt);
         let mut world = self.world.lock().unwrap();
         let bytes = world.log_bytes;
+        world.logs_made += 1;
         world.logs.insert(artifact.clone(), bytes);
         Some(LogGrant { artifact, folder: PathBuf::new(), bytes_max: 1 << 20 })
     }
@@ -530,6 +538,10 @@ impl Host for SimHost {
 
     fn log_taken_bytes(&self, artifact: &str) -> Option<u64> {
         self.world.lock().unwrap().logs.get(artifact).copied()
+    }
+
+    fn discard_log(&self, _: RunId, attempt: AttemptId) {
+        self.world.lock().unwrap().logs.remove(&artifact(attempt));
     }
 
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {

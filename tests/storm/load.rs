@@ -7,11 +7,20 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
+/// What makes a new Run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A task is started.
+    Start(Kind),
+    /// An ended Run is tried again.
+    Again(String),
+}
+
 /// A start that was sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// What was started.
-    pub kind: Kind,
+    /// What was asked for.
+    pub what: What,
     /// The mutation.
     pub mutation: String,
 }
@@ -46,20 +55,25 @@ impl Client<'_> {
         Some(Reply::of(&bytes)).filter(|reply| reply.status != 0 && reply.status != 503)
     }
 
-    /// Starts a task, the first time or again.
+    /// Asks for a Run, the first time or again.
     pub fn start(&self, asked: &Asked, known: &mut Known) {
-        let Some(pin) = self.pins.iter().find(|pin| pin.kind == asked.kind) else { return };
-        let body = json!({
-            "schema": "qinglong/task-start@v1",
-            "mutationId": asked.mutation,
-            "expectedRevision": pin.revision,
-            "expectedContentDigest": pin.digest,
-        });
-        let Some(reply) = self.ask("POST", &format!("/tasks/{}/runs", asked.kind.task()), Some(&body)) else {
+        let (path, mut body) = match &asked.what {
+            What::Start(kind) => {
+                let pin = self.pins.iter().find(|pin| pin.kind == *kind).expect("a task of each kind");
+                let body = json!({"schema": "qinglong/task-start@v1", "expectedRevision": pin.revision,
+                    "expectedContentDigest": pin.digest});
+                (format!("/tasks/{}/runs", kind.task()), body)
+            }
+            What::Again(run) => (format!("/runs/{run}/retry"), json!({"schema": "qinglong/run-retry@v1"})),
+        };
+        body["mutationId"] = asked.mutation.as_str().into();
+        let Some(reply) = self.ask("POST", &path, Some(&body)) else {
             return known.unanswered.push(asked.clone());
         };
-        match (reply.status, reply.body["runId"].as_str()) {
-            (200 | 202, Some(run)) => known.started.push((run.to_owned(), asked.mutation.clone())),
+        match (reply.status, reply.body["runId"].as_str(), &asked.what) {
+            (200 | 202, Some(run), _) => known.started.push((run.to_owned(), asked.mutation.clone())),
+            // Not ended, or lost; or too many of them within a minute.
+            (409 | 429, _, What::Again(_)) => {}
             _ => known.wrong.push(format!("the start {asked:?} was answered {reply:?}")),
         }
     }
@@ -87,7 +101,12 @@ impl Client<'_> {
             let nth = |back: &usize| known.started.iter().rev().nth(*back).map(|(run, _)| run.clone());
             match act {
                 Act::Start { kind, mutation } => {
-                    self.start(&Asked { kind: *kind, mutation: mutation.clone() }, known);
+                    self.start(&Asked { what: What::Start(*kind), mutation: mutation.clone() }, known);
+                }
+                Act::Again { back, mutation } => {
+                    if let Some(run) = nth(back) {
+                        self.start(&Asked { what: What::Again(run), mutation: mutation.clone() }, known);
+                    }
                 }
                 Act::Cancel { back, mutation } => {
                     if let Some(run) = nth(back) {

@@ -2,6 +2,7 @@
 
 use super::marks::{Mark, Marks};
 use super::snapshot::{Attempt, Run, Snapshot};
+use super::tasks::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -35,6 +36,7 @@ pub fn after_a_kill(facts: &Facts<'_>) -> Vec<String> {
     for run in facts.now.runs.values() {
         let mut say = |what: &str| wrong.push(format!("{what}: {run:?}"));
         sequence(run, &mut say);
+        whole(run, &mut say);
         for attempt in &run.attempts {
             let mark = facts.marks.get(&(run.id.clone(), attempt.number)).cloned().unwrap_or_default();
             let mut say = |what: &str| say(&format!("{what}; it said {mark:?}"));
@@ -68,8 +70,40 @@ fn sequence(run: &Run, say: &mut impl FnMut(&str)) {
     if last != Some(&run.status) {
         say("its last event is not its state");
     }
-    if run.events.iter().filter(|(_, kind, _)| kind == "run.cancel_requested").count() > 1 {
+    // Each Attempt by its timeout, and what waits for another by somebody.
+    let most = if Kind::attempts_max(&run.task) == 1 { 1 } else { run.attempts.len() + 1 };
+    if run.events.iter().filter(|(_, kind, _)| kind == "run.cancel_requested").count() > most {
         say("it was asked to end twice");
+    }
+}
+
+/// A Run is where its last Attempt has brought it, and no Attempt is made before the one before it has
+/// ended in a way that is tried again.
+fn whole(run: &Run, say: &mut impl FnMut(&str)) {
+    let Some((latest, earlier)) = run.attempts.split_last() else { return say("it has no attempt") };
+    let last = latest.status.as_str();
+    let is_right = match run.status.as_str() {
+        "queued" => last == "claimed",
+        "dispatching" => last == "starting",
+        "running" => last == "running",
+        "retry_wait" => ["failed", "timed_out", "lost"].contains(&last),
+        "lost" => last == "lost",
+        "succeeded" | "failed" => last == run.status && run.cancel_reason.is_none(),
+        "timed_out" => last == "timed_out" && run.cancel_reason.as_deref() == Some("timeout"),
+        "cancelled" => run.cancel_reason.is_some() && !latest.is_active(),
+        _ => false,
+    };
+    if !is_right {
+        say("its state is not its last attempt's");
+    }
+    let again = |attempt: &Attempt| match run.task.as_str() {
+        "flaky" => ["failed", "lost"].contains(&attempt.status.as_str()),
+        _ => ["failed", "timed_out"].contains(&attempt.status.as_str()),
+    };
+    let numbers: Vec<i64> = run.attempts.iter().map(|attempt| attempt.number).collect();
+    let in_order = numbers == (1..=numbers.len() as i64).collect::<Vec<_>>();
+    if !in_order || numbers.len() > Kind::attempts_max(&run.task) || !earlier.iter().all(again) {
+        say("it was tried again and should not have been");
     }
 }
 
@@ -113,16 +147,15 @@ fn end(run: &Run, attempt: &Attempt, mark: &Mark, is_excused: bool, say: &mut im
         "starting" | "running" if !attempt.is_authorised || attempt.journal.is_none() => {
             say("it is under way without a token or a row in the journal");
         }
-        "succeeded" if said != (1, &[0]) || attempt.exit_code != Some(0) || run.cancel_reason.is_some() => {
+        "succeeded" if said != (1, &[0]) || attempt.exit_code != Some(0) => {
             say("it did not succeed");
         }
         "failed" if has_receipt => match (attempt.exit_code, mark.ends.as_slice()) {
-            (Some(code), [end]) if code == *end && code != 0 && mark.starts == 1 && run.cancel_reason.is_none() => {}
+            (Some(code), [end]) if code == *end && code != 0 && mark.starts == 1 => {}
             _ => say("it did not fail like this"),
         },
         "failed" if mark.starts > 0 || attempt.error_code.is_none() => say("its start did not fail"),
-        "timed_out" if run.cancel_reason.as_deref() != Some("timeout") => say("nobody timed it out"),
-        "timed_out" if !["deaf", "stuck"].contains(&run.task.as_str()) => say("it has no timeout"),
+        "timed_out" if !Kind::has_timeout(&run.task) => say("it has no timeout"),
         "cancelled" if !matches!(run.cancel_reason.as_deref(), Some("user")) => say("nobody cancelled it"),
         "lost" if mark.starts > 0 && !is_excused => say("it ran, its supervisor lived, and it is lost"),
         _ => {}

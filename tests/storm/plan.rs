@@ -14,7 +14,9 @@ pub enum Act {
     Client { kind: Kind },
     /// Asks one of the Runs that were started last to end: the n-th from the end.
     Cancel { back: usize, mutation: String },
-    /// Reads the Runs and the log of one of them.
+    /// Tries one of them again, if it has ended.
+    Again { back: usize, mutation: String },
+    /// Reads the Runs and the events of one of them.
     Read { back: usize },
 }
 
@@ -87,7 +89,8 @@ fn act(dice: &mut Dice, round: u64, at: u64) -> Act {
     match dice.below(100) {
         0..62 => Act::Start { kind, mutation },
         62..66 => Act::Client { kind },
-        66..90 => Act::Cancel { back, mutation },
+        66..86 => Act::Cancel { back, mutation },
+        86..92 => Act::Again { back, mutation },
         _ => Act::Read { back },
     }
 }

@@ -53,8 +53,6 @@ pub struct Storm {
     seed: u64,
     marks: PathBuf,
     pins: Vec<Pin>,
-    /// Whether tasks are retried.
-    pub retries: bool,
     known: Known,
     clients: Vec<(Child, PathBuf)>,
     before: Snapshot,
@@ -69,11 +67,11 @@ impl Storm {
     pub fn new(seed: u64) -> Self {
         let mut bench = Bench::serving();
         let marks = bench.root().join("marks");
-        let (pins, retries) = tasks::add(&bench, &marks);
+        let pins = tasks::add(&bench, &marks);
         bench.kill();
         let (known, tally, before) = Default::default();
         let (clients, excused, entries) = Default::default();
-        Self { bench, seed, marks, pins, retries, known, clients, before, excused, entries, tally }
+        Self { bench, seed, marks, pins, known, clients, before, excused, entries, tally }
     }
 
     /// One round. What was wrong after it.

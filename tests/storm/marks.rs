@@ -19,7 +19,10 @@ pub type Marks = BTreeMap<(String, i64), Mark>;
 /// Reads them all.
 pub fn read(path: &Path) -> Marks {
     let mut marks = Marks::new();
-    for line in fs::read_to_string(path).unwrap_or_default().lines() {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    // Tasks that outlived the daemon may be writing.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    for line in whole.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let [what, run, number, code @ ..] = words.as_slice() else { panic!("{line:?} is no mark") };
         let mark = marks.entry(((*run).to_owned(), number.parse().unwrap())).or_default();

@@ -55,6 +55,9 @@ pub struct Plan {
     pub patient: bool,
     /// How long nobody is there before the next start.
     pub dead_ms: u64,
+    /// The daemon is killed so long after its start instead, whether it has answered or not: in the
+    /// midst of its recovery.
+    pub early_ms: Option<u64>,
 }
 
 #[cfg(debug_assertions)]
@@ -78,7 +81,9 @@ impl Plan {
         let kill = if dice.percent(50) { ShimKill::Before { ms: dice.below(200) } } else { ShimKill::After };
         let shim_kill = dice.percent(15).then(|| (kill, dice.below(16) as usize));
         let dead_ms = if dice.percent(70) { dice.below(30) } else { dice.below(1000) };
-        Self { profile, acts, delay_ms, crash_at, shim_kill, patient: dice.percent(20), dead_ms }
+        let patient = dice.percent(20);
+        let early_ms = dice.percent(12).then(|| dice.below(80));
+        Self { profile, acts, delay_ms, crash_at, shim_kill, patient, dead_ms, early_ms }
     }
 }
 

@@ -83,7 +83,14 @@ impl Storm {
         };
         let mut wrong = Vec::new();
         let mut dies_itself = false;
-        if self.rise(plan.profile, round, &mut wrong) {
+        if let Some(early_ms) = plan.early_ms {
+            self.bench.launch(&["--profile", plan.profile]);
+            std::thread::sleep(Duration::from_millis(early_ms));
+            dies_itself = !self.bench.is_served();
+            if !dies_itself {
+                self.bench.kill();
+            }
+        } else if self.rise(plan.profile, round, &mut wrong) {
             if plan.patient {
                 self.stale_receipts_go(&mut wrong);
             }
@@ -268,7 +275,9 @@ impl Storm {
         let until = Instant::now() + QUIET;
         loop {
             let asked: Vec<Asked> = std::mem::take(&mut self.known.unanswered);
-            asked.iter().for_each(|asked| client.start(asked, &mut self.known));
+            for asked in asked {
+                client.start(&asked, &mut self.known);
+            }
             let open = |status: &str| {
                 let reply = self.bench.http("GET", &format!("/runs?status={status}&limit=1"), None);
                 reply.body["runs"].as_array().is_none_or(|runs| !runs.is_empty())
@@ -316,14 +325,26 @@ impl Storm {
         }
     }
 
-    /// No process bears a mark of ours, but for what got away from killed supervisors.
+    /// No process bears a mark of ours or has anything of ours open, but for what got away from killed
+    /// supervisors.
     fn nobody_is_left(&mut self) -> Vec<String> {
         let is_ours = ours(&self.before, &self.marks);
         let left: Vec<_> = tree::all_marked().into_iter().filter(|(_, run)| is_ours(run)).collect();
-        let (escaped, wrong): (Vec<_>, Vec<_>) = left.into_iter().partition(|(_, run)| self.excused.contains(run));
+        let (escaped, left): (Vec<_>, Vec<_>) = left.into_iter().partition(|(_, run)| self.excused.contains(run));
         self.tally.escaped += escaped.len() as u64;
         tree::end(&escaped.iter().map(|(process, _)| *process).collect::<Vec<_>>());
-        wrong.into_iter().map(|(process, run)| format!("{process:?} of {run} is left")).collect()
+        let mut wrong: Vec<String> =
+            left.into_iter().map(|(process, run)| format!("{process:?} of {run} is left")).collect();
+        // Whoever was just ended may take a moment to let go.
+        let until = Instant::now() + CLEARED;
+        while let [process, ..] = tree::at_work_in(self.bench.root()).as_slice() {
+            if Instant::now() > until || !wrong.is_empty() {
+                wrong.push(format!("{process:?} is still at work in {}", self.bench.root().display()));
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        wrong
     }
 
     /// The state folder itself holds what it held when it was quiet last.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 /// One process, told apart from a later one with the same number by when it started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,25 @@ pub fn all_marked() -> Vec<(Process, String)> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| Some((find(pid)?, mark(pid)?))).filter(|(process, _)| is_alive(process)).collect()
+}
+
+/// Every other process that names a folder in its command line, works in it or has something open there.
+/// Of another user's, or of an ordinary user's supervisors, only the command line can be seen.
+pub fn at_work_in(root: &Path) -> Vec<Process> {
+    let is_there = |link: &Path| fs::read_link(link).is_ok_and(|to| to.starts_with(root));
+    let name = root.as_os_str().as_encoded_bytes();
+    let is_at_work = |process: &Path| {
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        line.windows(name.len()).any(|part| part == name)
+            || is_there(&process.join("cwd"))
+            || open.any(|fd| is_there(&fd.path()))
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| *pid != std::process::id() as i32 && is_at_work(Path::new(&format!("/proc/{pid}"))))
+        .filter_map(find)
+        .collect()
 }
 
 /// The process with this number now.

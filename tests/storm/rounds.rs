@@ -257,11 +257,25 @@ impl Storm {
             return wrong;
         }
         self.stale_receipts_go(&mut wrong);
+        self.housekeeping_ends();
         wrong.extend(self.stops());
         wrong.extend(self.look(false, true));
         wrong.extend(self.nobody_is_left());
         wrong.extend(self.no_new_entries());
         wrong
+    }
+
+    /// Waits until the daemon, which nobody asks for anything, has nothing more to do by itself.
+    fn housekeeping_ends(&mut self) {
+        let until = Instant::now() + CLEARED;
+        let mut before = tree::sleeps(self.bench.pid());
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            let now = tree::sleeps(self.bench.pid());
+            if std::mem::replace(&mut before, now) == now || Instant::now() > until {
+                return;
+            }
+        }
     }
 
     fn stops(&mut self) -> Option<String> {

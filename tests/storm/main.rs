@@ -27,7 +27,7 @@ use std::env;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the short storm kills.
-const KILLS: u64 = 15;
+const KILLS: u64 = 20;
 /// So many rounds between two quiet times.
 const BETWEEN_QUIET: u64 = 25;
 /// So many rounds with one state: what is checked after each kill grows with it.

@@ -63,6 +63,11 @@ pub(super) fn signal(process: &Process, signal: libc::c_int) -> bool {
     }
 }
 
+/// How many live below `root`.
+pub(super) fn alive_below(root: i32) -> io::Result<usize> {
+    Ok(below(root)?.iter().filter(|process| !process.has_ended).count())
+}
+
 /// Asks everything below `root` to end: TERM, then CONT for what was stopped. How many lived.
 pub(super) fn terminate_below(root: i32) -> io::Result<usize> {
     let tree = below(root)?;

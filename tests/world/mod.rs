@@ -486,6 +486,16 @@ impl Host for SimHost {
         std::mem::take(&mut self.world.lock().unwrap().exited)
     }
 
+    fn watch_receipt(&self, _: AttemptId) -> bool {
+        false
+    }
+
+    fn forget_receipt(&self, _: AttemptId) {}
+
+    fn published(&self) -> Vec<AttemptId> {
+        Vec::new()
+    }
+
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
         match self.world.lock().unwrap().receipts.get(&attempt) {
             Some(receipt) => ReceiptRead::Found(receipt.clone()),

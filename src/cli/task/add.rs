@@ -25,7 +25,7 @@ pub const COMMAND: Command = Command {
         Flag::switch("disabled", "store it switched off"),
         Flag::later("retry", "N"),
         Flag::later("run-as", "USER[:GROUP]"),
-        Flag::value("leftovers", "kill", "what becomes of processes it leaves behind"),
+        Flag::value("leftovers", "kill|keep", "what becomes of processes it leaves behind; kill when not given"),
         Flag::later("secret-env", "NAME=SECRET"),
     ],
     summary: "add a task",
@@ -54,9 +54,9 @@ fn add(context: &Context, given: &Given) -> Result<Exit, Failure> {
         config["timeoutMs"] = duration("timeout", timeout, 1, limits::TIMEOUT_MS_MAX)?.into();
     }
     match given.text("leftovers")? {
-        None | Some("kill") => {}
-        Some("keep") => return Err(Failure::usage("--leftovers keep is not in this version; leave it out")),
-        Some(_) => return Err(Failure::usage("--leftovers must be kill")),
+        None => {}
+        Some(word) if command::Leftovers::parse(word).is_some() => config["leftovers"] = word.into(),
+        Some(_) => return Err(Failure::usage("--leftovers must be kill or keep")),
     }
     let definition = put::check(&json!({
         "name": given.text("name")?.unwrap_or(id.as_str()),

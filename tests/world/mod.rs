@@ -330,6 +330,14 @@ impl Bench {
         assert_eq!(asked, CancelRequested::Accepted);
     }
 
+    /// One living process has left its receipt and stays for what it keeps.
+    pub fn leave_receipt_and_stay(&self) {
+        self.world(|w| {
+            let (attempt, process) = w.alive.first_key_value().expect("a living process");
+            w.receipts.insert(*attempt, receipt(process.run, *attempt, process.token, 0, None));
+        });
+    }
+
     /// This Run's process ended while no daemon was there, without a receipt.
     pub fn vanish_run(&self, run: RunId) {
         self.world(|w| w.alive.retain(|_, p| p.run != run));

@@ -7,10 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The stranger: the leader of a session and of a group with its own number.
+/// The stranger: the leader of a session and of a group with its own number, with a child of its own.
 pub struct Stranger {
-    /// It.
-    pub process: Process,
+    process: Process,
+    child: Process,
     signals: PathBuf,
 }
 
@@ -36,7 +36,7 @@ impl Stranger {
         let (signals, ready) = (folder.join(format!("signals.{pid}")), folder.join(format!("stranger.{pid}")));
         let text = format!(
             "for s in TERM HUP INT QUIT USR1 USR2 CONT TSTP ALRM; do trap \"echo $s >> '{}'\" $s; done; \
-             : > '{}'; while :; do sleep 0.02; done",
+             sleep 1000 & : > '{}'; while :; do wait; done",
             signals.display(),
             ready.display()
         );
@@ -67,13 +67,16 @@ impl Stranger {
         });
         until("the stranger to be ready", || ready.exists().then_some(()));
         assert_eq!(tree::place(pid).map(|(_, group, session)| (group, session)), Some((pid, pid)));
-        Self { process: tree::process(pid).unwrap(), signals }
+        let child = tree::children(pid)[0];
+        Self { process: tree::process(pid).unwrap(), child, signals }
     }
 
-    /// It lives, was not stopped, and has heard nothing.
+    /// It and its child live, were not stopped, and it has heard nothing.
     pub fn assert_untouched(&self) {
-        assert!(tree::is_alive(&self.process), "it was killed");
-        assert!(tree::place(self.process.pid).is_some_and(|(state, ..)| state != 'T'), "it was stopped");
+        for process in [&self.process, &self.child] {
+            assert!(tree::is_alive(process), "it was killed");
+            assert!(tree::place(process.pid).is_some_and(|(state, ..)| state != 'T'), "it was stopped");
+        }
         assert_eq!(fs::read_to_string(&self.signals).unwrap_or_default(), "", "it was signalled");
     }
 }

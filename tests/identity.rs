@@ -161,9 +161,8 @@ fn processes_of_another_boot_are_gone_and_never_signalled() {
     // A grace more than any stop would have left them.
     std::thread::sleep(std::time::Duration::from_millis(1_200));
     let shims = [left.1, asked.1, timed.1];
-    let untouched = |process: &Process| {
-        tree::is_alive(process) && tree::place(process.pid).is_some_and(|(state, ..)| state != 'T')
-    };
+    let untouched =
+        |process: &Process| tree::is_alive(process) && tree::place(process.pid).is_some_and(|(state, ..)| state != 'T');
     assert!(shims.iter().all(untouched), "the shims live on");
     assert!(all.iter().filter(|process| untouched(process)).count() >= 3, "and so do the programs");
     assert_eq!(["left", "asked", "timed"].map(|task| terms(&bench, task)), [0, 1, 0]);

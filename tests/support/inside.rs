@@ -27,8 +27,8 @@ pub fn enter(test: &str, prepare: &str) -> bool {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir(&folder).unwrap();
     // The shell stays the first process, to free what nobody else does.
-    let text = format!("{prepare}\n\"$@\"; code=$?; exit $code");
-    let mut command = unshare(&text);
+    let script = format!("{prepare}\n\"$@\"; code=$?; exit $code");
+    let mut command = unshare(&script);
     command.arg("sh").arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]);
     let output = command.env(INSIDE, test).env("TMPDIR", &folder).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

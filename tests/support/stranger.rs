@@ -44,7 +44,7 @@ impl Stranger {
         let (argv, envp) = (words.each_ref().map(|word| word.as_ptr()), [std::ptr::null::<libc::c_char>()]);
         let argv = [argv[0], argv[1], argv[2], std::ptr::null()];
         until(&format!("number {pid} to be free"), || {
-            let args = CloneArgs {
+            let told = CloneArgs {
                 exit_signal: libc::SIGCHLD as u64,
                 set_tid: (&raw const pid) as u64,
                 set_tid_size: 1,
@@ -52,7 +52,7 @@ impl Stranger {
             };
             // SAFETY: without flags this is a fork; the child makes system calls only, and all it reads
             // was made before.
-            let child = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+            let child = unsafe { libc::syscall(libc::SYS_clone3, &raw const told, size_of::<CloneArgs>()) };
             if child == 0 {
                 // SAFETY: as above; the lists end in null.
                 unsafe {

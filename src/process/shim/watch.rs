@@ -167,7 +167,7 @@ impl<'a> Watch<'a> {
                 }
                 // Without /proc nobody can be found; the pauses go on, and ECHILD still ends it.
                 Act::Terminate => self.leftovers = tree::terminate_below(own).unwrap_or(0),
-                Act::Kill => drop(tree::kill_below(own)),
+                Act::Kill => drop(tree::kill_below(own, || true)),
                 Act::Nothing => {}
             }
             self.sleep(output);

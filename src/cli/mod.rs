@@ -22,6 +22,7 @@ mod nearest;
 mod outcome;
 mod quote;
 mod reply;
+mod retry;
 mod run;
 mod runs;
 mod serve;
@@ -58,13 +59,13 @@ const COMMANDS: &[Command] = &[
     events::COMMAND,
     logs::COMMAND,
     stop::COMMAND,
+    retry::COMMAND,
     access::grant::COMMAND,
     access::revoke::COMMAND,
     access::list::COMMAND,
     access::token_new::COMMAND,
     access::token_revoke::COMMAND,
     audit::COMMAND,
-    Command::later("retry", "start an ended run again"),
     Command::later("check", "look for runs that nobody can settle"),
     Command::later("trigger", "start tasks by themselves"),
     Command::later("secret", "keep secrets for tasks"),

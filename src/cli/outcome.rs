@@ -50,8 +50,20 @@ pub fn sentence(run: &Value) -> String {
         Some(RunState::Dispatching) => "is being started".into(),
         Some(RunState::Running) => "is running".into(),
         Some(RunState::WaitingApproval) => "waits for a person's approval".into(),
-        Some(RunState::RetryWait) => "waits to be tried again".into(),
+        Some(RunState::RetryWait) => {
+            format!("waits to be tried again; attempt {} {}", attempt["number"], attempt_ended(attempt))
+        }
         None => format!("is in a state this version does not know: {}", printable(&super::cell::cell(&run["status"]))),
+    }
+}
+
+/// How an Attempt ended that another is to follow.
+fn attempt_ended(attempt: &Value) -> String {
+    let code = attempt["errorCode"].as_str().unwrap_or("");
+    match attempt["status"].as_str() {
+        Some("timed_out") => "was ended, because its time was up".into(),
+        Some("lost") => "is lost".into(),
+        _ => format!("failed{}", exit(attempt, code)),
     }
 }
 

@@ -28,7 +28,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// Acts on every Run that was asked to end: one that holds a place is stopped, one that never
-    /// started or is lost needs no stop.
+    /// started, is lost, or waits for another Attempt needs no stop.
     pub(super) fn cancelling(&mut self, page: Result<Vec<Cancelling>, StoreError>) {
         self.cancels.reading = false;
         let later = Some(self.later(WAIT_RECHECK_MS));
@@ -42,7 +42,7 @@ impl<H: Host> Engine<H> {
             if let Some(place) = self.places.get_mut(&attempt) {
                 place.asked = true;
                 self.halt(attempt);
-            } else if matches!(state, AttemptState::Claimed | AttemptState::Lost) {
+            } else if !matches!(state, AttemptState::Starting | AttemptState::Running) {
                 self.post_step(attempt, EndAsked { run, attempt });
             }
         }

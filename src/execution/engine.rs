@@ -7,6 +7,7 @@ use super::host::{Host, Now};
 use super::housekeeping::Housekeeping;
 use super::inbox::{Inbox, Message};
 use super::place::{Phase, Place, ReceiptBy};
+use super::retry::Retries;
 use crate::model::id::{AttemptId, RunId};
 use crate::model::limits::{Limits, RESOLVED_MAX, WAIT_RECHECK_MS};
 use crate::store::start::{ListCandidates, Resolve, Step};
@@ -59,6 +60,8 @@ pub struct Engine<H> {
     recheck_ms: Option<u64>,
     /// Looking for Runs that were asked to end.
     pub(super) cancels: Cancels,
+    /// Looking for Runs that wait for another Attempt.
+    pub(super) retries: Retries,
     /// Clearing away what is old.
     pub(super) keeping: Housekeeping,
     /// Whether something new is started.
@@ -90,6 +93,7 @@ impl<H: Host> Engine<H> {
             reading: false,
             recheck_ms: None,
             cancels: Cancels { wanted: true, reading: false, again_ms: None },
+            retries: Retries::new(),
             keeping: Housekeeping::default(),
             door: Door::Open,
         }
@@ -164,6 +168,7 @@ impl<H: Host> Engine<H> {
             self.cancels.again_ms = None;
             self.cancels.wanted = true;
         }
+        self.retries.come_due(now.boot_ms);
         if self.recheck_ms.is_some_and(|at| at <= now.boot_ms) {
             self.recheck_ms = None;
             self.hungry = true;
@@ -173,11 +178,17 @@ impl<H: Host> Engine<H> {
             self.cancels.wanted = true;
         }
         self.list_cancelling();
+        self.list_retries(now.boot_ms);
         self.dispatch();
         self.keep_house(now.boot_ms);
         self.board.show(self.places.len(), self.wait);
-        let others =
-            [self.recheck_ms, self.cancels.again_ms, self.keeping.wants_ms().filter(|_| self.door == Door::Open)];
+        let open = self.door == Door::Open;
+        let others = [
+            self.recheck_ms,
+            self.cancels.again_ms,
+            self.retries.again_ms.filter(|_| open),
+            self.keeping.wants_ms().filter(|_| open),
+        ];
         let next = self.places.values().filter_map(Place::wants_ms).chain(others.into_iter().flatten()).min();
         next.map(|at| at.saturating_sub(self.host.now().boot_ms))
     }
@@ -191,6 +202,8 @@ impl<H: Host> Engine<H> {
             Message::Quarantined(attempt) => self.quarantined(attempt),
             Message::Cancelling(page) => self.cancelling(page),
             Message::Asked(attempt, answer) => self.asked(attempt, answer),
+            Message::Retries(page) => self.retries(page),
+            Message::Retried(answer) => self.retried(answer),
             Message::Kept(answer) => self.kept(answer),
             Message::Resolved(attempts, done) => {
                 if !done {

@@ -7,6 +7,7 @@ use super::inbox::Message;
 use super::place::{Phase, ReceiptBy, StopStep};
 use super::token;
 use crate::model::id::AttemptId;
+use crate::model::life::RunState;
 use crate::model::limits::WAIT_RECHECK_MS;
 use crate::model::record::Completion;
 use crate::model::word::EXITED_WITHOUT_RECEIPT;
@@ -133,6 +134,10 @@ impl<H: Host> Engine<H> {
         match answer {
             Ok(done @ (Completed::Applied(_) | Completed::AlreadyTerminal)) => {
                 self.host.crash_point("finish.committed");
+                if done == Completed::Applied(RunState::RetryWait) {
+                    self.host.crash_point("retry.waiting");
+                    self.retries.wanted = true;
+                }
                 if self.host.delete_receipt(attempt) {
                     self.host.crash_point("finish.deleted");
                     self.resolved.push(attempt);

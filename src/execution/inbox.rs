@@ -8,6 +8,7 @@ use super::housekeeping::Kept;
 use crate::model::id::AttemptId;
 use crate::store::StoreError;
 use crate::store::cancel::{CancelRequested, Cancelling};
+use crate::store::retry::Waiting;
 use crate::store::start::{Candidate, Completed, Step};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,10 @@ pub(super) enum Message {
     Cancelling(Result<Vec<Cancelling>, StoreError>),
     /// The store has answered an intent of our own.
     Asked(AttemptId, Result<CancelRequested, StoreError>),
+    /// The Runs that wait for another Attempt were read.
+    Retries(Result<Vec<Waiting>, StoreError>),
+    /// A Run's next Attempt was made, or not.
+    Retried(Result<Step, StoreError>),
     /// The store has answered a step of housekeeping.
     Kept(Kept),
     /// The store has resolved these journal rows, or not.

@@ -26,9 +26,14 @@ impl<H: Host> Engine<H> {
     /// Whether something was kept of a Run that turned out to have been asked to end, a moment before its
     /// receipt was stored: a stop spares nothing, so it is stopped as if the Run went on.
     pub(super) fn ends_what_was_kept(&mut self, attempt: AttemptId, done: Completed) -> bool {
-        let asked = matches!(done, Completed::Applied(RunState::Cancelled | RunState::TimedOut));
         let now_ms = self.host.now().boot_ms;
         let Some(place) = self.places.get_mut(&attempt) else { return false };
+        let asked = match done {
+            Completed::Applied(RunState::Cancelled | RunState::TimedOut) => true,
+            // These two do not say why it ended.
+            Completed::Applied(RunState::RetryWait) | Completed::AlreadyTerminal => place.asked,
+            _ => false,
+        };
         let Some((handle, pid)) = place.handle.as_ref().filter(|_| asked && !place.exited) else { return false };
         if place.receipt_by == ReceiptBy::End || self.host.inspect(handle, *pid) != Inspection::Running {
             return false;

@@ -14,6 +14,7 @@ pub mod linux;
 pub mod logs;
 mod place;
 mod recover;
+mod retry;
 mod start;
 mod stop;
 mod token;

@@ -198,6 +198,8 @@ impl<H: Host> Engine<H> {
     /// The answer to T4 or to a loss: done or overtaken, the place is free; else asked again later.
     pub(super) fn ended(&mut self, attempt: AttemptId, answer: Result<Step, StoreError>) {
         if answer.is_ok() {
+            // The end may be followed by another Attempt; the answer does not say.
+            self.retries.wanted = true;
             return self.leave(attempt);
         }
         let due = Some(self.later(WAIT_RECHECK_MS));

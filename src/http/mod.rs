@@ -12,6 +12,7 @@ pub mod message;
 pub mod poll;
 pub mod query;
 pub mod reply;
+mod retry;
 pub mod route;
 pub mod routes;
 pub mod runs;

@@ -37,8 +37,9 @@ pub(super) fn list(api: &Api, request: &Request, who: &Admitted) -> Result<Answe
 
 /// `GET /api/v3/projects/{project}/runs/{run}?attempt`, `run.read`: `200 {run: {id, projectId,
 /// taskId, taskRevision, status, version, eventSequence, priority, executionOrigin,
-/// executionOwner, triggerId?, createdAtMs, queuedAtMs, startedAtMs, finishedAtMs,
-/// cancelRequestedAtMs?, cancelReason?, waitReason (queued only), errorCode?, latestAttempt}}`.
+/// executionOwner, triggerId?, retryOfRunId?, createdAtMs, queuedAtMs, startedAtMs, finishedAtMs,
+/// cancelRequestedAtMs?, cancelReason?, waitReason (queued only),
+/// nextAttemptAtMs (retry_wait only), errorCode?, latestAttempt}}`.
 /// Times that are not yet are null.
 ///
 /// `latestAttempt` is null or `{id, number, status, createdAtMs, startedAtMs, finishedAtMs,
@@ -100,6 +101,12 @@ fn shape(run: &Run, wait_reason: Option<&'static str>) -> Value {
     });
     if let Some(trigger) = &run.trigger {
         shown["triggerId"] = trigger.as_str().into();
+    }
+    if let Some(run) = run.retry_of {
+        shown["retryOfRunId"] = run.to_string().into();
+    }
+    if run.state == RunState::RetryWait {
+        shown["nextAttemptAtMs"] = run.next_attempt_at_ms.into();
     }
     if let Some(at_ms) = run.cancel_requested_at_ms {
         shown["cancelRequestedAtMs"] = at_ms.into();
@@ -184,6 +191,8 @@ mod tests {
             cancel_requested_at_ms: Some(TIME_MS_MAX),
             cancel_reason: Some(CancelReason::Reconcile),
             error_code: Some(word::EXITED_WITHOUT_RECEIPT.into()),
+            next_attempt_at_ms: Some(TIME_MS_MAX),
+            retry_of: Some(RunId(Uuid::from_bytes([0xff; 16]))),
             attempt: None,
         }
     }

@@ -4,7 +4,7 @@
 use super::admit::{self, Admitted};
 use super::message::{Answer, Request, Service};
 use super::route::{Guard, Method};
-use super::{access, audit, cancel, logs, query, runs, starts, system, tasks};
+use super::{access, audit, cancel, logs, query, retry, runs, starts, system, tasks};
 use crate::access::authenticate::Authenticator;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
@@ -82,6 +82,7 @@ fn handler(operation: &str) -> Option<Handler> {
         "run.list" => Guarded(runs::list),
         "run.get" => Guarded(runs::get),
         "run.cancel" => Guarded(cancel::cancel),
+        "run.retry" => Guarded(retry::retry),
         "run.events.list" => Guarded(runs::events),
         "run.log.read" => Guarded(logs::read),
         "access.list" => Guarded(access::list),

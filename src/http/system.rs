@@ -11,11 +11,21 @@ use crate::store::runs::{CountRuns, RunCounts};
 use serde_json::{Value, json};
 
 /// What this version can do, as stable words.
-const FEATURES: [&str; 8] =
-    ["access", "audit", "run.cancel", "run.log.read", "task.delete", "task.put", "task.start", "task.timeout"];
+const FEATURES: [&str; 10] = [
+    "access",
+    "audit",
+    "run.cancel",
+    "run.log.read",
+    "run.retry",
+    "task.delete",
+    "task.put",
+    "task.retry",
+    "task.start",
+    "task.timeout",
+];
 
 /// `GET /api/health`, public:
-/// `200 {status: "ok", runs: {queued, active, lost}, waitReason: null | "capacity" | "pids" | "memory" | "disk"}`,
+/// `200 {status: "ok", runs: {queued, retryWait, active, lost}, waitReason: null | "capacity" | "pids" | "memory" | "disk"}`,
 /// or 503 `status_unavailable` when the store does not answer.
 pub(super) fn health(api: &Api) -> Answer {
     match counts(api) {
@@ -88,7 +98,7 @@ fn counts(api: &Api) -> Result<RunCounts, Answer> {
 }
 
 fn runs(counts: RunCounts) -> Value {
-    json!({"queued": counts.queued, "active": counts.active, "lost": counts.lost})
+    json!({"queued": counts.queued, "retryWait": counts.retry_wait, "active": counts.active, "lost": counts.lost})
 }
 
 fn wait_reason(api: &Api) -> Option<&'static str> {

@@ -6,6 +6,7 @@
 
 use super::limits;
 use super::name::is_variable_name;
+use super::retry::Retry;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -79,6 +80,8 @@ pub struct Command {
     pub timeout_ms: Option<i64>,
     /// What becomes of what its main process leaves behind.
     pub leftovers: Leftovers,
+    /// When it is tried again by itself; never when absent.
+    pub retry: Option<Retry>,
 }
 
 /// Why a spec was refused.
@@ -123,8 +126,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("logBytes", Field::Taken),
     ("timeoutMs", Field::Taken),
     ("leftovers", Field::Taken),
-    ("retry", Field::NotBuilt),
-    ("safety", Field::NotBuilt),
+    ("retry", Field::Taken),
     ("requires", Field::NotBuilt),
     ("runAs", Field::NotBuilt),
     ("nice", Field::NotBuilt),
@@ -172,6 +174,7 @@ impl Command {
             log_bytes: integer(config, "logBytes", limits::LOG_BYTES_MIN, limits::LOG_BYTES_MAX)?,
             timeout_ms: integer(config, "timeoutMs", 1, limits::TIMEOUT_MS_MAX)?,
             leftovers: leftovers(config.get("leftovers"))?,
+            retry: config.get("retry").map(retry).transpose()?,
         };
         if command.to_spec().to_string().len() > limits::SPEC_BYTES_MAX {
             return invalid("spec", format!("longer than {} bytes in all", limits::SPEC_BYTES_MAX));
@@ -205,6 +208,9 @@ impl Command {
         if let Some(timeout_ms) = self.timeout_ms {
             config.insert("timeoutMs".into(), timeout_ms.into());
         }
+        if let Some(retry) = &self.retry {
+            config.insert("retry".into(), retry.to_value());
+        }
         json!({"schema": SCHEMA, "config": config})
     }
 
@@ -215,6 +221,10 @@ impl Command {
             Program::Shell { command, shell } => vec![shell, "-c", command],
         }
     }
+}
+
+fn retry(value: &Value) -> Result<Retry, SpecError> {
+    Retry::read(value).map_err(|(field, why)| SpecError::Invalid { field, why })
 }
 
 fn text<'a>(field: &str, value: Option<&'a Value>) -> Result<&'a str, SpecError> {

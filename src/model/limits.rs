@@ -50,7 +50,9 @@ pub struct Limits {
     pub log_range_default_bytes: u32,
     /// Runs the dispatcher reads in one page (spec/execution section 10).
     pub dispatch_page: usize,
-    /// A task as defined may be retried this often a minute by hand.
+    /// Runs whose next Attempt is made in one turn at most (spec/execution section 8.1).
+    pub retry_page: usize,
+    /// One subject may try ended Runs again this often a minute (spec/execution section 1.4).
     pub manual_retries_per_minute: u32,
     /// Between two rounds of housekeeping (spec/execution section 4): rare enough not to be noticed
     /// on a router, often enough that one round finds little.
@@ -85,6 +87,7 @@ pub const EDGE: Limits = Limits {
     log_range_bytes: 32 * 1024,
     log_range_default_bytes: 16 * 1024,
     dispatch_page: 4,
+    retry_page: 2,
     manual_retries_per_minute: 4,
     housekeeping_ms: 5 * 60_000,
     housekeeping_page: 8,
@@ -109,6 +112,7 @@ pub const STANDALONE: Limits = Limits {
     log_range_bytes: 32 * 1024,
     log_range_default_bytes: 32 * 1024,
     dispatch_page: 16,
+    retry_page: 16,
     manual_retries_per_minute: 16,
     housekeeping_ms: 60_000,
     housekeeping_page: 32,
@@ -200,6 +204,12 @@ pub const TIMEOUT_MS_MAX: i64 = 365 * 86_400_000;
 pub const GRACE_MS_DEFAULT: i64 = 5_000;
 /// Between TERM and KILL at most, so that a stop always ends (design D14).
 pub const GRACE_MS_MAX: i64 = 300_000;
+/// Attempts of one Run in all, at most (design D14): a Run that never works ends some day.
+pub const ATTEMPTS_MAX: i64 = 10;
+/// Before the second Attempt when the task does not say.
+pub const RETRY_DELAY_MS_DEFAULT: i64 = 1_000;
+/// Before another Attempt at most: whoever waits longer wants a schedule.
+pub const RETRY_DELAY_MS_MAX: i64 = DAY_MS;
 /// The smallest log a task may ask for (spec/execution section 9).
 pub const LOG_BYTES_MIN: i64 = 64 * 1024;
 /// The largest log a task may ask for (spec/execution section 9).

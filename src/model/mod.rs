@@ -11,5 +11,6 @@ pub mod limits;
 pub mod name;
 pub mod policy;
 pub mod record;
+pub mod retry;
 pub mod task;
 pub mod word;

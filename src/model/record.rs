@@ -69,6 +69,10 @@ pub struct Run {
     pub cancel_reason: Option<CancelReason>,
     /// What went wrong, as a machine word.
     pub error_code: Option<String>,
+    /// When its next Attempt is due, as the wall clock stood when that was decided.
+    pub next_attempt_at_ms: Option<i64>,
+    /// The ended Run that somebody tried again with it.
+    pub retry_of: Option<RunId>,
     /// Its latest Attempt.
     pub attempt: Option<Attempt>,
 }

@@ -85,6 +85,14 @@ pub const ATTEMPT_NOT_FOUND: Word = word(404, "attempt_not_found");
 pub const INVALID_RUN_CANCELLATION: Word = word(400, "invalid_run_cancellation_request");
 /// The intent to end a Run could not be stored.
 pub const RUN_CANCELLATION_UNAVAILABLE: Word = word(503, "run_cancellation_unavailable");
+/// The body is not a canonical request to try a Run again.
+pub const INVALID_RUN_RETRY: Word = word(400, "invalid_run_retry_request");
+/// The Run has not ended badly; the reason is the state it is in.
+pub const RUN_NOT_RETRYABLE: Word = word(409, "run_not_retryable");
+/// This subject has tried too many Runs again within a minute.
+pub const RUN_RETRY_LIMITED: Word = word(429, "run_retry_limited");
+/// The store could not decide whether to try a Run again.
+pub const RUN_RETRY_UNAVAILABLE: Word = word(503, "run_retry_unavailable");
 /// The Run could not be read.
 pub const RUN_QUERY_UNAVAILABLE: Word = word(503, "run_query_unavailable");
 /// The Runs could not be listed.
@@ -153,6 +161,11 @@ pub const fn task_definition_fence(reason: FenceReason) -> Word {
 /// A refused cancellation.
 pub const fn run_cancellation_fence(reason: FenceReason) -> Word {
     fence("run_cancellation_fence_rejected", reason.word())
+}
+
+/// A refused request to try a Run again.
+pub const fn run_retry_fence(reason: FenceReason) -> Word {
+    fence("run_retry_fence_rejected", reason.word())
 }
 
 /// A refused access change.

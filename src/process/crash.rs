@@ -54,6 +54,9 @@ pub const POINTS: &[Point] = &[
     point("finish.seen", Side::Daemon),        // the receipt is read
     point("finish.committed", Side::Daemon),   // the end is committed
     point("finish.deleted", Side::Daemon),     // the receipt is deleted
+    point("retry.waiting", Side::Daemon),      // an end that is followed by another Attempt is committed
+    point("retry.armed", Side::Daemon),        // when that is due in this boot is committed
+    point("retry.queued", Side::Daemon),       // the next Attempt is made
     point("retain.removed", Side::Daemon),     // files of old logs are gone, the store does not say so
     point("retain.retired", Side::Daemon),     // the store says so
 ];

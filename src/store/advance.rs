@@ -7,13 +7,14 @@ use super::event::{self, Fact, Place};
 use super::fail::Fail;
 use super::journal;
 use super::retention;
+use super::retry;
 use super::start::{BeginStart, Complete, Completed, FailStart, Lose, Step, TakeOwnership};
 use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::digest::Digest;
 use crate::model::event::{Actor, EventType};
 use crate::model::id::{AttemptId, RunId, Uuid};
-use crate::model::life::{AttemptMove, AttemptState, CancelReason, RunMove, RunState, outcome};
+use crate::model::life::{AttemptMove, AttemptState, CancelReason, Outcome, RunMove, RunState, outcome};
 use crate::model::limits::TIME_MS_MAX;
 use crate::model::record::{Completion, Deadline, End};
 use rusqlite::{OptionalExtension as _, Row, params};
@@ -46,7 +47,9 @@ pub(super) struct Live {
     attempt_finished_at_ms: Option<i64>,
     loaded_version: i64,
     loaded_state: AttemptState,
-    now_ms: i64,
+    /// It waits for another Attempt from now on, for so long.
+    wait_ms: Option<i64>,
+    pub(super) now_ms: i64,
 }
 
 impl Live {
@@ -99,6 +102,7 @@ impl Live {
                 },
                 latest: row.get(25)?,
                 deadline: read_deadline(row, 26)?,
+                wait_ms: None,
                 now_ms,
             })
         });
@@ -106,16 +110,21 @@ impl Live {
     }
 
     fn append(&mut self, tx: &mut Tx<'_>, kind: EventType, actor: &Actor, facts: &[Fact<'_>]) -> Result<(), Fail> {
+        let about_attempt = matches!(kind, EventType::Attempt(_));
+        self.append_about(tx, kind, about_attempt.then_some(self.number), actor, facts)
+    }
+
+    fn append_about(
+        &mut self,
+        tx: &mut Tx<'_>,
+        kind: EventType,
+        attempt_number: Option<i64>,
+        actor: &Actor,
+        facts: &[Fact<'_>],
+    ) -> Result<(), Fail> {
         self.version += 1;
         self.sequence += 1;
-        let about_attempt = matches!(kind, EventType::Attempt(_));
-        let place = Place {
-            run: self.run,
-            sequence: self.sequence,
-            attempt_number: about_attempt.then_some(self.number),
-            actor,
-            at_ms: self.now_ms,
-        };
+        let place = Place { run: self.run, sequence: self.sequence, attempt_number, actor, at_ms: self.now_ms };
         event::append(tx, &place, kind, facts).map(drop)
     }
 
@@ -155,6 +164,37 @@ impl Live {
             self.attempt_finished_at_ms = Some(finished.max(earliest).max(self.attempt_created_at_ms));
         }
         Ok(true)
+    }
+
+    /// Ends the Run as its Attempt has ended, or lets it wait for another where its task says so.
+    pub(super) fn end_run(
+        &mut self,
+        tx: &mut Tx<'_>,
+        end: Outcome,
+        actor: &Actor,
+        facts: &[Fact<'_>],
+    ) -> Result<bool, Fail> {
+        match retry::delay(tx, self, false)? {
+            Some(delay_ms) => self.await_retry(tx, delay_ms),
+            None => self.move_run(tx, end.run_move(), actor, facts),
+        }
+    }
+
+    /// Lets the Run wait for another Attempt. A timeout's intent has ended the Attempt that it was
+    /// for, and goes with it.
+    pub(super) fn await_retry(&mut self, tx: &mut Tx<'_>, delay_ms: i64) -> Result<bool, Fail> {
+        self.cancel = None;
+        self.wait_ms = Some(delay_ms);
+        self.move_run(tx, RunMove::AwaitRetry, &Actor::System, &[Fact::DelayMs(delay_ms)])
+    }
+
+    /// Puts the Run in the queue again, with its next Attempt. Answers the Attempt's number.
+    pub(super) fn queue_again(&mut self, tx: &mut Tx<'_>) -> Result<Option<i64>, Fail> {
+        let number = self.number + 1;
+        self.run_error = None;
+        let claimed = EventType::Attempt(AttemptState::Claimed);
+        self.append_about(tx, claimed, Some(number), &Actor::System, &[])?;
+        Ok(self.move_run(tx, RunMove::Queue, &Actor::System, &[])?.then_some(number))
     }
 
     /// Notes that somebody asked it to end. The first intent stays.
@@ -212,6 +252,9 @@ impl Live {
             self.deadline.map(|deadline| *deadline.boot.as_bytes()),
             self.deadline.map(|deadline| deadline.boot_ms),
         ])?;
+        if let Some(delay_ms) = self.wait_ms {
+            retry::note_wait(tx, self.run, self.now_ms, delay_ms)?;
+        }
         if changed == 1 && moved == 1 { Ok(()) } else { Err(Fail::Word("version_conflict")) }
     }
 
@@ -335,7 +378,7 @@ impl Operation for FailStart {
         // A committed intent decides how it ended, however that came about (spec/execution 8.2).
         let end = outcome(1, live.cancel.map(|(_, reason)| reason));
         let ended = live.move_attempt(tx, end.attempt_move(), &Actor::System, &facts)?;
-        if !ended || !live.move_run(tx, end.run_move(), &Actor::System, &facts)? {
+        if !ended || !live.end_run(tx, end, &Actor::System, &facts)? {
             return Err(RACED);
         }
         live.save(tx)?;
@@ -356,6 +399,12 @@ impl Operation for Lose {
         live.run_error = Some(self.error_code.into());
         let lost = live.move_attempt(tx, AttemptMove::Lose, &Actor::System, &facts)?;
         if !lost || !live.move_run(tx, RunMove::Lose, &Actor::System, &facts)? {
+            return Err(RACED);
+        }
+        // Lost first, in the events too: what follows never looks as if the first had not been.
+        if let Some(delay_ms) = retry::delay(tx, &live, false)?
+            && !live.await_retry(tx, delay_ms)?
+        {
             return Err(RACED);
         }
         live.save(tx)?;
@@ -403,7 +452,7 @@ impl Operation for Complete {
         live.attempt_finished_at_ms = Some(done.finished_at_ms);
         live.run_error.clone_from(&done.end.error_code);
         let moved = live.move_attempt(tx, outcome.attempt_move(), &Actor::Executor, &facts)?;
-        if !moved || !live.move_run(tx, outcome.run_move(), &Actor::Executor, &[])? {
+        if !moved || !live.end_run(tx, outcome, &Actor::Executor, &[])? {
             return Err(RACED);
         }
         drop(facts);

@@ -31,6 +31,10 @@ pub enum Fact<'a> {
     Leftovers(i64),
     /// Why it was asked to end.
     CancelReason(&'static str),
+    /// How long it waits for another Attempt.
+    DelayMs(i64),
+    /// The Run that was tried again with this one.
+    RetryOf(RunId),
 }
 
 impl Fact<'_> {
@@ -48,6 +52,8 @@ impl Fact<'_> {
             Self::ErrorCode(code) => ("errorCode", code.into()),
             Self::Leftovers(count) => ("leftovers", count.into()),
             Self::CancelReason(reason) => ("reason", reason.into()),
+            Self::DelayMs(delay_ms) => ("delayMs", delay_ms.into()),
+            Self::RetryOf(run) => ("retryOfRunId", run.to_string().into()),
         };
         payload.insert(name.into(), value);
     }

@@ -16,7 +16,10 @@ pub struct Migration {
 }
 
 /// Every step there is, in order.
-pub const MIGRATIONS: &[Migration] = &[Migration { id: 1, name: "first", sql: include_str!("schema/0001-first.sql") }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { id: 1, name: "first", sql: include_str!("schema/0001-first.sql") },
+    Migration { id: 2, name: "again", sql: include_str!("schema/0002-again.sql") },
+];
 
 const HISTORY: &str = "CREATE TABLE schema_migrations (
   id INTEGER NOT NULL PRIMARY KEY,

@@ -28,7 +28,10 @@ mod owner;
 #[cfg(test)]
 mod plan;
 mod publish;
+mod queue;
+mod rerun;
 pub mod retention;
+pub mod retry;
 pub mod runs;
 pub mod start;
 pub mod state;

@@ -14,7 +14,8 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
 
 const RUN: &str = "id, task, task_revision, task_digest, status, version, event_sequence, priority, origin, trigger_id,
-    created_at_ms, queued_at_ms, started_at_ms, finished_at_ms, cancel_requested_at_ms, cancel_reason, error_code";
+    created_at_ms, queued_at_ms, started_at_ms, finished_at_ms, cancel_requested_at_ms, cancel_reason, error_code,
+    next_attempt_at_ms, retry_of";
 
 fn read_run(row: &Row<'_>) -> rusqlite::Result<Run> {
     Ok(Run {
@@ -34,6 +35,8 @@ fn read_run(row: &Row<'_>) -> rusqlite::Result<Run> {
         cancel_requested_at_ms: row.get(14)?,
         cancel_reason: row.get(15)?,
         error_code: row.get(16)?,
+        next_attempt_at_ms: row.get(17)?,
+        retry_of: row.get(18)?,
         attempt: None,
     })
 }
@@ -246,6 +249,8 @@ pub struct CountRuns;
 pub struct RunCounts {
     /// Waiting for a place.
     pub queued: usize,
+    /// Waiting for another Attempt.
+    pub retry_wait: usize,
     /// Dispatching or running.
     pub active: usize,
     /// Lost and not settled.
@@ -264,6 +269,7 @@ impl Operation for CountRuns {
             let count: usize = row.get(1)?;
             match row.get(0)? {
                 RunState::Queued => counts.queued += count,
+                RunState::RetryWait => counts.retry_wait += count,
                 RunState::Dispatching | RunState::Running => counts.active += count,
                 RunState::Lost => counts.lost += count,
                 _ => {}

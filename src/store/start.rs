@@ -40,6 +40,37 @@ pub enum Started {
     Unavailable(&'static str),
 }
 
+/// Tries an ended Run again: a new Run, pinned to the same revision, with its `allowed` audit row.
+pub struct AdmitRetry {
+    /// Who asks and on what basis.
+    pub authority: Authority,
+    /// The Run that has ended.
+    pub run: RunId,
+    /// The mutation's name.
+    pub mutation: MutationId,
+}
+
+/// What became of trying a Run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// A new Run is queued.
+    Accepted(Admitted),
+    /// The same mutation was admitted before; this is what it made.
+    Existing(Admitted),
+    /// No such Run in this project.
+    NotFound,
+    /// Its task was deleted.
+    TaskNotFound,
+    /// It has not ended badly: it is in this state.
+    NotEnded(RunState),
+    /// This subject has tried too many again within a minute.
+    TooMany,
+    /// A fence did not hold.
+    Refused(FenceReason),
+    /// 503 with this machine word as reason, as for a start.
+    Unavailable(&'static str),
+}
+
 /// The identities of an admitted Run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {

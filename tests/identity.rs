@@ -182,6 +182,7 @@ fn what_an_ordinary_user_cannot_see_in_proc_is_not_lost() {
     bench.run_as(NOBODY);
     bench.init();
     bench.serve(&[]);
+    assert!(fs::read_to_string(bench.daemon_log()).unwrap().contains("warn: proc_hidden: "), "it says what it does");
     let hold = Hold::new(&bench, "hold");
     allow(&bench, Path::new("hold"));
     bench.shell("ends", &format!("{}; exit 7", hold.text()));

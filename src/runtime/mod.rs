@@ -108,6 +108,11 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let launcher = launch::own_exe()
         .and_then(|exe| Launcher::start(LauncherOptions::new(exe, children.clone())))
         .map_err(|e| format!("cannot start the launcher: {e}"))?;
+    if launcher.leaves_shims_dumpable() {
+        let sentence = "/proc is mounted with hidepid; so that tasks are known again after a restart, their supervisors stay \
+                        readable for other processes of this user";
+        say("warn", "proc_hidden", sentence);
+    }
     let adopted = Arc::new(Adopted::new());
     let receipts = ReceiptStore::new(state.receipts_dir());
     let published = Arc::new(Published::new(receipts.clone()));

@@ -75,7 +75,7 @@ fn kept_ones_can_write_for_ever_and_nothing_of_it_is_stored() {
     let (pid, wrote) = (rig.file("pid"), rig.file("wrote"));
     // Each mark stands for more than a pipe holds, so that somebody must be reading.
     let text = format!(
-        "sh -c 'echo $$ > {}; while head -c 300000 /dev/zero; do echo >> {}; sleep 0.01; done' & \
+        "sh -c 'echo $$ > {}; n=0; while [ $((n+=1)) -lt 3000 ] && head -c 300000 /dev/zero; do echo >> {}; sleep 0.01; done' & \
          while ! [ -s {1} ]; do sleep 0.01; done; exit 0",
         pid.display(),
         wrote.display(),
@@ -101,7 +101,7 @@ fn a_stop_ends_everything_even_where_leftovers_would_stay() {
         let rig = Rig::new();
         let (main, left) = (rig.file("main"), rig.file("left"));
         let text = format!(
-            "sh -c 'trap \"\" TERM; echo $$ > {}; while :; do sleep 0.05; done' & \
+            "sh -c 'trap \"\" TERM; echo $$ > {}; n=0; while [ $((n+=1)) -lt 2000 ]; do sleep 0.05; done' & \
              while ! [ -s {0} ]; do sleep 0.01; done; echo $$ > {}; sleep 300; true",
             left.display(),
             main.display()
@@ -126,7 +126,7 @@ fn a_stop_after_the_receipt_ends_what_was_kept() {
     let rig = Rig::new();
     let left = rig.file("left");
     let text = format!(
-        "sh -c 'trap \"\" TERM; echo $$ > {0}; while :; do sleep 0.05; done' & while ! [ -s {0} ]; do sleep 0.01; done",
+        "sh -c 'trap \"\" TERM; echo $$ > {0}; n=0; while [ $((n+=1)) -lt 2000 ]; do sleep 0.05; done' & while ! [ -s {0} ]; do sleep 0.01; done",
         left.display()
     );
     let (orders, names) = keeping(&rig, &text);

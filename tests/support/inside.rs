@@ -31,10 +31,10 @@ pub fn enter(test: &str, prepare: &str) -> bool {
     let mut command = unshare(&script);
     command.arg("sh").arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]);
     let output = command.env(INSIDE, test).env("TMPDIR", &folder).output().unwrap();
+    fs::remove_dir_all(folder).unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("1 passed"), "{said}");
-    fs::remove_dir_all(folder).unwrap();
     false
 }
 

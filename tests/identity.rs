@@ -43,10 +43,6 @@ fn stored_at(bench: &Bench, run: &str, kind: &str) -> i64 {
     events.iter().find(|event| event["type"] == kind).unwrap()["createdAtMs"].as_i64().unwrap()
 }
 
-fn now_ms() -> i64 {
-    qinglet::process::clock::wall_ms()
-}
-
 #[test]
 fn a_stranger_with_a_dead_shims_number_is_never_signalled_while_the_daemon_lives() {
     if !inside::enter("a_stranger_with_a_dead_shims_number_is_never_signalled_while_the_daemon_lives", ":") {
@@ -54,23 +50,27 @@ fn a_stranger_with_a_dead_shims_number_is_never_signalled_while_the_daemon_lives
     }
     let bench = Bench::serving();
     deaf(&bench, "task", &["--grace", "60s"]);
-    // Once with a stop under way, between TERM and KILL, and once without.
+    // With a stop under way, between TERM and KILL, and without. The number is free from the moment the
+    // daemon has seen the end until it is done with it; on a busy machine that takes more than one try.
     for stopped in [true, false] {
-        let (run, shim) = running(&bench, "task");
-        if stopped {
-            let before = terms(&bench, "task");
+        let in_time = (0..20).any(|_| {
+            let (run, shim) = running(&bench, "task");
+            if stopped {
+                let before = terms(&bench, "task");
+                bench.ok(&["stop", &run]);
+                until("TERM", || (terms(&bench, "task") > before).then_some(()));
+            }
+            tree::signal(shim.pid, libc::SIGKILL);
+            let stranger = Stranger::take(shim.pid, bench.root());
+            let (end, event) = if stopped { ("cancelled", "run.cancelled") } else { ("lost", "run.lost") };
+            bench.run_in(&run, end);
+            let done_ms = stored_at(&bench, &run, event);
             bench.ok(&["stop", &run]);
-            until("TERM", || (terms(&bench, "task") > before).then_some(()));
-        }
-        tree::signal(shim.pid, libc::SIGKILL);
-        let stranger = Stranger::take(shim.pid, bench.root());
-        let came_ms = now_ms();
-        let (end, event) = if stopped { ("cancelled", "run.cancelled") } else { ("lost", "run.lost") };
-        bench.run_in(&run, end);
-        assert!(came_ms <= stored_at(&bench, &run, event), "it came before the daemon was done");
-        bench.ok(&["stop", &run]);
-        until("nothing of it to be left", || tree::marked(&run).is_empty().then_some(()));
-        stranger.assert_untouched();
+            until("nothing of it to be left", || tree::marked(&run).is_empty().then_some(()));
+            stranger.assert_untouched();
+            stranger.came_ms < done_ms
+        });
+        assert!(in_time, "never came before the daemon was done");
     }
 }
 

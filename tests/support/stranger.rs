@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct Stranger {
     process: Process,
     child: Process,
+    /// When it took the number; epoch milliseconds.
+    pub came_ms: i64,
     signals: PathBuf,
 }
 
@@ -65,10 +67,11 @@ impl Stranger {
             assert!(child > 0 || error.raw_os_error() == Some(libc::EEXIST), "clone3: {error}");
             (child > 0).then_some(())
         });
+        let came_ms = qinglet::process::clock::wall_ms();
         until("the stranger to be ready", || ready.exists().then_some(()));
         assert_eq!(tree::place(pid).map(|(_, group, session)| (group, session)), Some((pid, pid)));
         let child = tree::children(pid)[0];
-        Self { process: tree::process(pid).unwrap(), child, signals }
+        Self { process: tree::process(pid).unwrap(), child, came_ms, signals }
     }
 
     /// It and its child live, were not stopped, and it has heard nothing.

@@ -8,8 +8,10 @@
 pub mod folder;
 pub mod hold;
 pub mod http;
+pub mod inside;
 pub mod mount;
 pub mod peer;
+pub mod stranger;
 pub mod tree;
 
 use serde_json::Value;

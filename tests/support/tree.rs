@@ -72,6 +72,11 @@ pub fn find(pid: i32) -> Option<Process> {
     Some(Process { pid, start_ticks: stat(pid)?.1 })
 }
 
+/// The process that has this number now.
+pub fn process(pid: i32) -> Option<Process> {
+    Some(Process { pid, start_ticks: stat(pid)?.1 })
+}
+
 /// The direct children of a process.
 pub fn children(pid: i32) -> Vec<Process> {
     below(pid).into_iter().filter(|process| stat(process.pid).is_some_and(|(parent, _)| parent == pid)).collect()

@@ -333,6 +333,14 @@ impl Bench {
         assert_eq!(asked, CancelRequested::Accepted);
     }
 
+    /// One living process has left its receipt and stays for what it keeps.
+    pub fn leave_receipt_and_stay(&self) {
+        self.world(|w| {
+            let (attempt, process) = w.alive.first_key_value().expect("a living process");
+            w.receipts.insert(*attempt, receipt(process.run, *attempt, process.token, 0, None));
+        });
+    }
+
     /// This Run's process ended while no daemon was there, without a receipt.
     pub fn vanish_run(&self, run: RunId) {
         self.world(|w| w.alive.retain(|_, p| p.run != run));
@@ -492,6 +500,16 @@ impl Host for SimHost {
 
     fn reap(&self) -> Vec<AttemptId> {
         std::mem::take(&mut self.world.lock().unwrap().exited)
+    }
+
+    fn watch_receipt(&self, _: AttemptId) -> bool {
+        false
+    }
+
+    fn forget_receipt(&self, _: AttemptId) {}
+
+    fn published(&self) -> Vec<AttemptId> {
+        Vec::new()
     }
 
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {

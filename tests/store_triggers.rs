@@ -355,9 +355,9 @@ fn what_will_be_tried_again_has_not_ended() {
 fn a_chain_ends_where_a_task_comes_again_or_at_its_bound() {
     let bench = Bench::new();
     let refs: Vec<TaskRef> = (0..10).map(|step| bench.task(&format!("t{step}"))).collect();
-    for step in 1..10_usize {
+    for (step, pin) in refs.iter().enumerate().skip(1) {
         let (task, before) = (format!("t{step}"), format!("t{}", step - 1));
-        make(&bench, &format!("to{step}"), &task, refs[step], &after(&before, &["succeeded"]));
+        make(&bench, &format!("to{step}"), &task, *pin, &after(&before, &["succeeded"]));
     }
     make(&bench, "back", "t0", refs[0], &after("t3", &["succeeded"]));
     let mut next = bench.start("t0", refs[0]);

@@ -68,6 +68,14 @@ const STOPS: &[(&str, &str, &str)] = &[
     ("cancel.killed", "running/running", "cancelled or timed_out"),
 ];
 
+/// Crash points of another Attempt, all the daemon's: Run and latest Attempt in the store, and what
+/// becomes of the Run after the next start.
+const RETRIES: &[(&str, &str, &str)] = &[
+    ("retry.waiting", "retry_wait/failed", "succeeded, 2 attempts"),
+    ("retry.armed", "retry_wait/failed", "succeeded, 2 attempts"),
+    ("retry.queued", "queued/claimed", "succeeded, 2 attempts"),
+];
+
 /// Crash points of retention, all the daemon's: what the store says of a log, its files, and what a
 /// reader is told after the next start.
 const RETAINS: &[(&str, &str, &str, &str)] =
@@ -110,9 +118,9 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
         written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str(), row[5].as_str())).collect();
     assert_eq!(retains, RETAINS);
     let written = rows(5);
-    let stops: Vec<(&str, &str, &str)> =
+    let steps: Vec<(&str, &str, &str)> =
         written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str())).collect();
-    assert_eq!(stops, STOPS);
+    assert_eq!(steps, [STOPS, RETRIES].concat());
 
     let who = |point: &&'static str| match POINTS.iter().find(|known| known.name == *point).map(|known| known.side) {
         Some(Side::Daemon) => "daemon",
@@ -120,12 +128,12 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
         Some(Side::Init) | None => "",
     };
     assert!(STARTS.iter().all(|cut| who(&cut.point) == cut.who));
-    assert!(STOPS.iter().all(|stop| who(&stop.0) == "daemon"));
+    assert!(STOPS.iter().chain(RETRIES).all(|step| who(&step.0) == "daemon"));
     assert!(RETAINS.iter().all(|retain| who(&retain.0) == "daemon"));
     let mut known: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
     let starts = STARTS.iter().map(|cut| cut.point);
     let mut tested: Vec<&str> = starts
-        .chain(STOPS.iter().map(|stop| stop.0))
+        .chain(STOPS.iter().chain(RETRIES).map(|step| step.0))
         .chain(RETAINS.iter().map(|retain| retain.0))
         .chain(INITS.iter().map(|init| init.0))
         .collect();
@@ -145,7 +153,7 @@ struct Stored {
 impl Stored {
     fn of(database: &Connection) -> Self {
         let sql = "SELECT r.status || '/' || a.status, a.token_digest IS NOT NULL, a.handle IS NOT NULL
-            FROM runs r JOIN attempts a ON a.run = r.id";
+            FROM runs r JOIN attempts a ON a.run = r.id ORDER BY a.number DESC LIMIT 1";
         let one = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         let (says, has_digest, has_handle) = database.query_one(sql, [], one).unwrap();
         let mut query = database.prepare("SELECT type FROM run_events ORDER BY sequence").unwrap();
@@ -255,6 +263,28 @@ fn s70_7_cut_at_any_step_a_start_ran_at_most_once_with_the_store_saying_so_and_c
         });
     }
     assert!(wrong.is_empty(), "wrong at {wrong:?}; see above");
+}
+
+#[test]
+fn another_attempt_cut_at_any_step_is_made_once_by_the_next_start() {
+    for (point, says, after) in RETRIES {
+        let mut bench = Bench::ready();
+        bench.env("QINGLET_CRASH_AT", point).serve(&[]);
+        let marks = bench.root().join("marks");
+        let text = format!("echo $QINGLET_ATTEMPT >> {}; test $QINGLET_ATTEMPT = 2", marks.display());
+        bench.shell_with("flaky", &["--retry", "5", "--retry-delay", "300ms"], &text);
+        let run = bench.start("flaky");
+        assert_eq!(bench.ended(), -9, "the daemon died by itself at {point}");
+        assert_eq!(Stored::of(&bench.db()).says, *says, "{point}");
+        assert_eq!(fs::read_to_string(&marks).unwrap(), "1\n", "{point}");
+        bench.no_env("QINGLET_CRASH_AT").serve(&[]);
+        let ended = bench.run_in(&run, "succeeded");
+        assert_eq!(format!("succeeded, {} attempts", ended["latestAttempt"]["number"]), *after);
+        assert_eq!(fs::read_to_string(&marks).unwrap(), "1\n2\n", "each started once, cut at {point}");
+        assert_eq!(bench.stop(), 0);
+        assert!(is_sound(&bench.db()));
+        assert_eq!(files(&bench.state().join("receipts")), Vec::<String>::new());
+    }
 }
 
 #[test]

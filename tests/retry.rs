@@ -99,7 +99,12 @@ fn a_timeout_and_a_start_that_fails_are_tried_again_too() {
 #[test]
 fn waiting_is_shown_and_followed() {
     let bench = Bench::serving();
-    counting(&bench, "task", &["--retry", "1", "--retry-delay", "2s"], "echo say $QINGLET_ATTEMPT; exit $((2 - QINGLET_ATTEMPT))");
+    counting(
+        &bench,
+        "task",
+        &["--retry", "1", "--retry-delay", "2s"],
+        "echo say $QINGLET_ATTEMPT; exit $((2 - QINGLET_ATTEMPT))",
+    );
     let follower = bench.root().join("follower");
     let mut client = bench.spawn(&["run", "task", "--follow"], &follower);
     let run = until("a run", || bench.json_lines(&["runs"]).first().cloned());
@@ -180,8 +185,8 @@ fn a_lost_attempt_is_followed_by_another_only_where_that_is_harmless() {
     let run = bench.run_in(&bench.start("safe"), "succeeded");
     assert_eq!(run["latestAttempt"]["number"], 2);
     let seen = events(&bench, id(&run));
-    let lost = seen.iter().position(|event| event == "run.lost").unwrap();
-    assert_eq!(seen[lost + 1..lost + 4], ["run.retry_wait", "attempt.claimed", "run.queued"]);
+    let at = seen.iter().position(|event| event == "run.lost").unwrap();
+    assert_eq!(seen[at + 1..at + 4], ["run.retry_wait", "attempt.claimed", "run.queued"]);
     counting(&bench, "unsafe", &["--retry", "3", "--retry-delay", "10ms"], lose);
     let run = bench.run_in(&bench.start("unsafe"), "lost");
     assert_eq!(run["latestAttempt"]["number"], 1);

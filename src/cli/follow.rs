@@ -1,5 +1,6 @@
 //! Writes an Attempt's log as it grows.
 
+use super::cell::cell;
 use super::client::{Client, Pause};
 use super::context::{note, print_bytes};
 use super::failure::Failure;
@@ -36,7 +37,7 @@ pub fn follow(client: &Client, run: &str, attempt: &str, only: bool) -> Result<W
         drain(client, run, &attempt, &mut written)?;
         if overtaken && !only {
             note(&format!("(attempt {} of run {run})", latest["number"]));
-            attempt = latest["id"].as_str().unwrap_or_default().to_owned();
+            attempt = cell(&latest["id"]);
             written = Written { found: written.found, ..Written::default() };
             continue;
         }

@@ -214,7 +214,7 @@ fn mutations() -> Vec<(&'static str, Act)> {
                 error_summary: "no".into(),
             }),
         ),
-        ("Lose", act(|t| Lose { run: t.running.run, attempt: t.running.attempt, error_code: "GONE" })),
+        ("Lose", act(|t| Lose { run: t.running.run, attempt: t.running.attempt, error_code: "GONE", unproven: false })),
         (
             "Complete",
             act(|t| {
@@ -224,7 +224,10 @@ fn mutations() -> Vec<(&'static str, Act)> {
             }),
         ),
         ("Complete, to be tried again", act(|t| complete(&t.flaky, 3))),
-        ("Lose, to be tried again", act(|t| Lose { run: t.flaky.run, attempt: t.flaky.attempt, error_code: "GONE" })),
+        (
+            "Lose, to be tried again",
+            act(|t| Lose { run: t.flaky.run, attempt: t.flaky.attempt, error_code: "GONE", unproven: false }),
+        ),
         ("ListRetries", act(|_| ListRetries { boot: Uuid::from_bytes([1; 16]), boot_ms: 5, limit: 8 })),
         ("BeginRetry", act(|t| BeginRetry { run: t.waiting.run })),
         ("AdmitRetry", act(|t| AdmitRetry { authority: authority(), run: t.failed.run, mutation: mutation() })),

@@ -111,7 +111,10 @@ fn a_log_is_said_to_be_gone_once_and_only_when_nothing_is_open() {
 
     let lost = bench.start("hello", done.task_ref);
     bench.run(&lost);
-    assert_eq!(bench.call(Lose { run: lost.run, attempt: lost.attempt, error_code: "GONE" }), Step::Done);
+    assert_eq!(
+        bench.call(Lose { run: lost.run, attempt: lost.attempt, error_code: "GONE", unproven: false }),
+        Step::Done
+    );
     bench.call(Resolve { attempts: vec![lost.attempt] });
     retire(&lost, 8, 1);
     assert!(matches!(locate(&bench, &lost), Some(LogPlace::File { .. })), "nobody knows how it ended");

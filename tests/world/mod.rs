@@ -7,7 +7,7 @@ use qinglet::execution::Engine;
 use qinglet::execution::board::{Board, WaitReason};
 use qinglet::execution::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
-    Now, Receipt, ReceiptRead, Signalled, Stop,
+    Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
 };
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
@@ -66,6 +66,15 @@ pub struct World {
     pub signal_answer: Option<Signalled>,
     pub inspect_answer: Option<Inspection>,
     pub deaf: bool,
+    /// Not even KILL ends anything.
+    pub frozen: bool,
+    /// What a sweep finds.
+    pub sweep_answer: Swept,
+    pub sweeps: usize,
+    /// What reading a receipt gives, instead of what is there.
+    pub receipt_answer: Option<ReceiptRead>,
+    /// What lies in a receipt's place cannot be moved.
+    pub stuck_receipts: bool,
     pub room: Result<(), WaitReason>,
     pub seen_at_launch: Option<Seen>,
     pub state_at_release: Option<(RunState, AttemptState)>,
@@ -175,6 +184,11 @@ impl Bench {
             signal_answer: None,
             inspect_answer: None,
             deaf: false,
+            frozen: false,
+            sweep_answer: Swept::Empty,
+            sweeps: 0,
+            receipt_answer: None,
+            stuck_receipts: false,
             room: Ok(()),
             seen_at_launch: None,
             state_at_release: None,
@@ -450,14 +464,19 @@ impl Host for SimHost {
         let mut world = self.world.lock().unwrap();
         world.kills += 1;
         let found = world.alive.keys().find(|attempt| handle.ends_with(&attempt.to_string())).copied()?;
+        if world.frozen {
+            return Some(1);
+        }
         let process = world.alive.remove(&found)?;
         world.receipts.insert(found, receipt(process.run, found, process.token, 137, Some(9)));
         world.exited.push(found);
         Some(1)
     }
 
-    fn sweep(&self, _: &str, _: RunId) -> Option<bool> {
-        Some(true)
+    fn sweep(&self, _: &str, _: RunId) -> Swept {
+        let mut world = self.world.lock().unwrap();
+        world.sweeps += 1;
+        world.sweep_answer
     }
 
     fn signal(&self, handle: &str, stop: Stop) -> Signalled {
@@ -487,7 +506,11 @@ impl Host for SimHost {
     }
 
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
-        match self.world.lock().unwrap().receipts.get(&attempt) {
+        let world = self.world.lock().unwrap();
+        if let Some(answer) = &world.receipt_answer {
+            return answer.clone();
+        }
+        match world.receipts.get(&attempt) {
             Some(receipt) => ReceiptRead::Found(receipt.clone()),
             None => ReceiptRead::Absent,
         }
@@ -500,6 +523,9 @@ impl Host for SimHost {
 
     fn quarantine_receipt(&self, attempt: AttemptId) -> bool {
         let mut world = self.world.lock().unwrap();
+        if world.stuck_receipts {
+            return false;
+        }
         world.receipts.remove(&attempt);
         world.quarantined += 1;
         true

@@ -208,3 +208,28 @@ fn a_lost_attempts_row_waits_for_a_late_receipt_which_is_cleared_away() {
     keep_house(&bench, &mut engine);
     assert_eq!(bench.world(|w| (w.logs.len(), w.removals)), (1, 0));
 }
+
+#[test]
+fn lost_runs_are_closed_by_age_only_on_a_clock_that_can_be_trusted() {
+    const DAY_MS: i64 = 86_400_000;
+    let bench = Bench::new();
+    let mut engine = bench.engine();
+    let run = bench.start();
+    bench.turns(&mut engine, |w| w.released == 1);
+    bench.vanish();
+    bench.turns_until(&mut engine, || {
+        bench.world(|w| w.boot_ms += 100);
+        bench.run(run).state == RunState::Lost
+    });
+    keep_house(&bench, &mut engine);
+    assert_eq!(bench.run(run).state, RunState::Lost);
+    bench.world(|w| w.wall_ms += 100 * DAY_MS);
+    keep_house(&bench, &mut engine);
+    assert_eq!(bench.run(run).state, RunState::Lost, "a clock that has jumped decides nothing");
+    bench.world(|w| w.wall_ms -= 100 * DAY_MS);
+    let mut engine = bench.engine();
+    bench.world(|w| (w.wall_ms, w.boot_ms) = (w.wall_ms + 91 * DAY_MS, w.boot_ms + 91 * DAY_MS as u64));
+    keep_house(&bench, &mut engine);
+    let closed = bench.run(run);
+    assert_eq!((closed.state, closed.error_code.as_deref()), (RunState::Failed, Some("RUN_LOST_RETRY_DISABLED")));
+}

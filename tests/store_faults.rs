@@ -12,7 +12,10 @@ use qinglet::store::access::{
     AddCredential, Bind, BootstrapOwner, FindStanding, ListAccess, ReissueOwner, RevokeCredential,
 };
 use qinglet::store::audit::{ListAudit, RecordDenial, RecordRejections};
+use qinglet::store::lost::CloseLost;
 use qinglet::store::open::{self, Options};
+use qinglet::store::reconcile::Reconcile;
+use qinglet::store::resolve::{ResolveRun, Resolver};
 use qinglet::store::retention::{DeleteRuns, NoteClock, RetireLogs, RunRule, TrimAudit};
 use qinglet::store::retry::{BeginRetry, ListRetries};
 use qinglet::store::runs::{CountRuns, GetRun, ListEvents, ListRuns};
@@ -196,6 +199,12 @@ fn mutations() -> Vec<(&'static str, Act)> {
             }),
         ),
         ("TakeOwnership", act(|t| own(&t.begun))),
+        ("Reconcile", act(|t| Reconcile { run: t.running.run, attempt: t.running.attempt })),
+        (
+            "ResolveRun",
+            act(|t| ResolveRun { by: Resolver::Local, run: t.running.run, mutation: mutation(), version: 6 }),
+        ),
+        ("CloseLost", act(|_| CloseLost { keep: 0, age: None, limit: 8 })),
         (
             "FailStart",
             act(|t| FailStart {

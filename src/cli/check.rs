@@ -9,11 +9,10 @@ use super::context::{Context, print, print_json};
 use super::failure::Failure;
 use super::table::{Table, printable};
 use super::{mutation, show};
-use crate::execution::evidence::{Evidence, Objection};
 use crate::http::evidence::{SCHEMA, shape};
 use crate::model::id::RunId;
 use crate::model::word::Exit;
-use crate::runtime::Unserved;
+use crate::runtime::{Evidence, Objection, Unserved};
 use crate::store::resolve::Resolved;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Looking at evidence, and settling what nobody can decide, while no daemon runs.
 
-use crate::execution::evidence::Evidence;
+pub use crate::execution::evidence::{Evidence, Objection};
 use crate::execution::linux::Witness;
 use crate::model::id::{MutationId, RunId};
 use crate::model::limits::{EDGE, RECOVERY_CANDIDATES_MAX};

@@ -6,7 +6,7 @@ mod ears;
 mod init;
 mod stop;
 
-pub use check::Unserved;
+pub use check::{Evidence, Objection, Unserved};
 pub use init::{Report, init};
 pub use stop::OnStop;
 

@@ -23,6 +23,7 @@ pub mod evidence;
 mod fail;
 mod fence;
 mod journal;
+pub mod lost;
 mod migrate;
 pub mod open;
 mod owner;

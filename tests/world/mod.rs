@@ -21,9 +21,10 @@ use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
 use qinglet::store::cancel::{CancelRequested, RequestCancel};
 use qinglet::store::open::{self, Options};
+use qinglet::store::resolve::{ResolveRun, Resolved, Resolver};
 use qinglet::store::runs::{GetRun, ListEvents};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
-use qinglet::store::state::StateDir;
+use qinglet::store::state::{StateDir, StateLock};
 use qinglet::store::tasks::{PublishTask, Published};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -107,6 +108,7 @@ pub struct Bench {
     authority: Authority,
     task: TaskRef,
     folder: PathBuf,
+    lock: StateLock,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -149,7 +151,6 @@ impl Bench {
         let options = || Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
         open::init(&state, &lock, &options()).unwrap();
         let store = Store::start(&state, &lock, options()).unwrap();
-        std::mem::forget(lock);
         let subject = Subject::parse("owner").unwrap();
         let boot = BootstrapOwner { subject: subject.clone(), credential_id: "c".into(), secret_digest: [1; 32] };
         assert!(store.call(boot).unwrap());
@@ -206,6 +207,7 @@ impl Bench {
             authority,
             task: head.task_ref,
             folder,
+            lock,
             _turn: turn,
         }
     }
@@ -342,6 +344,30 @@ impl Bench {
         let authority = self.authority.clone();
         let asked = self.store.call(RequestCancel { authority, run, mutation: mutation() }).unwrap();
         assert_eq!(asked, CancelRequested::Accepted);
+    }
+
+    /// Somebody settles a Run by hand.
+    pub fn resolve(&self, run: RunId) -> Resolved {
+        let by = Resolver::Subject(self.authority.clone());
+        self.store.call(ResolveRun { by, run, mutation: mutation(), version: self.run(run).version }).unwrap()
+    }
+
+    /// What happened to a Run.
+    pub fn events(&self, run: RunId) -> Vec<String> {
+        let list = ListEvents { project: Name::default_project(), run, after_sequence: 0, limit: 64 };
+        let (events, _) = self.store.call(list).unwrap().unwrap();
+        events.iter().map(|event| event.kind.to_string()).collect()
+    }
+
+    /// Somebody outside changes the store.
+    pub fn tamper(&mut self, sql: &str) {
+        self.store.close();
+        let file = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
+        let file = file.into_iter().find(|path| path.extension().is_some_and(|e| e == "db")).unwrap();
+        rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap();
+        let state = StateDir::open(&self.folder).unwrap();
+        let options = Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
+        self.store = Store::start(&state, &self.lock, options).unwrap();
     }
 
     /// This Run's process ended while no daemon was there, without a receipt.

@@ -8,11 +8,12 @@ mod support;
 
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use support::hold::Hold;
 use support::tree::{self, Process};
-use support::{Bench, http, is_root, skip, until};
+use support::{Bench, copy_program, http, is_root, skip, until};
 
 /// Changes the store from outside while no daemon runs.
 fn tamper(bench: &Bench, sql: &str) {
@@ -333,9 +334,23 @@ impl Drop for Mine {
     }
 }
 
+/// A user that is not root and owns nothing.
+const NOBODY: u32 = 65_534;
+
 #[test]
 fn what_a_killed_supervisor_may_have_let_go_is_said_and_what_it_has_not_is_not() {
-    let bench = Bench::serving();
+    for user in [None, is_root().then_some(NOBODY)] {
+        let mut bench = Bench::new();
+        if let Some(user) = user {
+            bench.run_as(user);
+        }
+        bench.init();
+        bench.serve(&[]);
+        let_go(&bench);
+    }
+}
+
+fn let_go(bench: &Bench) {
     bench.shell("stays", "sleep 1000 & sleep 1000; true");
     bench.shell("leaves", "setsid sleep 1000 & sleep 1000; true");
     let killed = |task: &str| {
@@ -345,8 +360,11 @@ fn what_a_killed_supervisor_may_have_let_go_is_said_and_what_it_has_not_is_not()
         if task == "leaves" {
             until("it to leave", || processes.iter().any(|p| shim(p) == Some(p.pid)).then_some(()));
         }
-        let parent = tree::children(bench.pid())[0].pid;
-        tree::signal(parent, libc::SIGKILL);
+        let shim = tree::children(bench.pid()).into_iter().find(|shim| {
+            let below = tree::below(shim.pid);
+            processes.iter().any(|process| below.contains(process))
+        });
+        tree::signal(shim.unwrap().pid, libc::SIGKILL);
         (bench.run_in(&run, "lost"), processes)
     };
     let (lost, processes) = killed("stays");
@@ -360,7 +378,55 @@ fn what_a_killed_supervisor_may_have_let_go_is_said_and_what_it_has_not_is_not()
     assert!(
         words(&bench.ok(&["show", lost["id"].as_str().unwrap()])).windows(2).any(|w| w == ["descendants", "unproven"])
     );
-    // Another's process with the mark in the same session never counts.
+    // Neither another's process counts, nor a younger run's supervisor, which hides its environment.
     let _mine = Mine(Command::new("sleep").arg("1000").env("QINGLET_RUN_ID", "another").spawn().unwrap());
-    assert_eq!(killed("stays").0["latestAttempt"]["descendants"], Value::Null);
+    let hold = Hold::new(bench, "hold");
+    bench.shell("beside", &hold.text());
+    let run = bench.start("stays");
+    let processes = until("the task", || Some(tree::marked(&run)).filter(|all| all.len() == 3));
+    let older = tree::children(bench.pid())[0];
+    fs::set_permissions(hold.folder(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(hold.folder().join("fifo"), fs::Permissions::from_mode(0o666)).unwrap();
+    let beside = bench.start("beside");
+    hold.wait(1);
+    assert!(tree::below(older.pid).iter().any(|process| processes.contains(process)));
+    tree::signal(older.pid, libc::SIGKILL);
+    assert_eq!(bench.run_in(&run, "lost")["latestAttempt"]["descendants"], Value::Null);
+    hold.release(1);
+    bench.run_in(&beside, "succeeded");
+}
+
+#[test]
+fn where_proc_does_not_show_every_process_nothing_can_be_proven_about_what_was_let_go() {
+    let test = "where_proc_does_not_show_every_process_nothing_can_be_proven_about_what_was_let_go";
+    if !is_root() {
+        return skip(test, "only root may mount another /proc");
+    }
+    let mut bench = Bench::new();
+    let program = bench.root().join("qinglet");
+    copy_program(&program);
+    chown(bench.root(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let hidden = "mount --make-rprivate / && mount -t proc -o hidepid=2 proc /proc";
+    let enters = Command::new("unshare").args(["-m", "sh", "-c", hidden]).output();
+    if !enters.is_ok_and(|output| output.status.success()) {
+        return skip(test, "the kernel does not let this root mount another /proc");
+    }
+    bench.program(&program);
+    let state = bench.state();
+    let init = Command::new("sh")
+        .args(["-c", &format!("exec {as_nobody} \"$0\" \"$@\"")])
+        .args([program.as_path(), Path::new("--state"), &state, Path::new("init")])
+        .output();
+    assert!(init.unwrap().status.success());
+    bench.start_from(&format!("exec unshare -m sh -c '{hidden} && exec {as_nobody} \"$0\" \"$@\"' \"$0\" \"$@\""));
+    bench.serve(&[]);
+    bench.shell("long", "sleep 1000; true");
+    let run = bench.start("long");
+    let processes = until("the task", || Some(tree::marked(&run)).filter(|all| all.len() == 2));
+    bench.run_in(&run, "running");
+    tree::signal(tree::children(bench.pid())[0].pid, libc::SIGKILL);
+    let lost = bench.run_in(&run, "lost");
+    assert_eq!(lost["latestAttempt"]["descendants"], "unproven", "{lost}");
+    assert!(!processes.iter().any(tree::is_alive), "what can be seen is ended all the same");
 }

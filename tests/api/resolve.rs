@@ -8,9 +8,10 @@ use qinglet::execution::host::Inspection;
 use qinglet::http::route;
 use qinglet::http::routes::ROUTES;
 use qinglet::model::digest::Digest;
-use qinglet::model::id::{AttemptId, RunId};
+use qinglet::model::id::{AttemptId, MutationId, RunId};
 use qinglet::model::policy::Role;
 use qinglet::store::cancel::EndAsked;
+use qinglet::store::resolve::{ResolveRun, Resolved, Resolver};
 use qinglet::store::start::{BeginStart, Step, TakeOwnership};
 use serde_json::{Value, json};
 
@@ -162,6 +163,17 @@ fn what_is_alive_or_has_its_receipt_or_is_in_nobodys_doubt_is_refused_and_says_w
     scene.world.side.board.show_undecided(std::iter::empty());
     refused("not_undecided", "at work on it");
     assert_eq!((scene.shown()["status"].clone(), scene.rows()), (json!("running"), Vec::new()));
+}
+
+#[test]
+fn evidence_that_was_looked_at_before_something_happened_settles_nothing() {
+    let scene = scene();
+    let run = RunId::parse(&scene.run).unwrap();
+    let mutation = MutationId::parse(&uuid()).unwrap();
+    let resolve = |version| ResolveRun { by: Resolver::Local, run, mutation, version };
+    assert_eq!(scene.world.store.call(resolve(5)).unwrap(), Resolved::Changed);
+    assert_eq!((scene.shown()["status"].clone(), scene.rows()), (json!("running"), Vec::new()));
+    assert_eq!(scene.world.store.call(resolve(6)).unwrap(), Resolved::Lost(vec![scene.attempt]));
 }
 
 #[test]

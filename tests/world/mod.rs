@@ -22,7 +22,7 @@ use qinglet::store::access::{BootstrapOwner, FindStanding};
 use qinglet::store::cancel::{CancelRequested, RequestCancel};
 use qinglet::store::open::{self, Options};
 use qinglet::store::resolve::{ResolveRun, Resolved, Resolver};
-use qinglet::store::runs::{GetRun, ListEvents};
+use qinglet::store::runs::{GetRun, ListEvents, ListRuns, RunCursor};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
 use qinglet::store::state::{StateDir, StateLock};
 use qinglet::store::tasks::{PublishTask, Published};
@@ -350,6 +350,20 @@ impl Bench {
     pub fn resolve(&self, run: RunId) -> Resolved {
         let by = Resolver::Subject(self.authority.clone());
         self.store.call(ResolveRun { by, run, mutation: mutation(), version: self.run(run).version }).unwrap()
+    }
+
+    /// How many Runs are in this state.
+    pub fn count(&self, state: RunState) -> usize {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let list = ListRuns { project: Name::default_project(), task: None, state: Some(state), after, limit: 64 };
+            let (page, more) = self.store.call(list).unwrap();
+            count += page.len();
+            after = page.last().map(|run| RunCursor { created_at_ms: run.created_at_ms, run: run.id });
+            if !more {
+                return count;
+            }
+        }
     }
 
     /// What happened to a Run.

@@ -195,12 +195,12 @@ fn lost_runs_beyond_the_newest_or_too_old_are_closed_as_failed_a_page_at_a_time_
     let task_ref = bench.task("hello");
     let lost: Vec<Admitted> = (0..6)
         .map(|_| {
-            let lost = bench.start("hello", task_ref);
-            bench.run(&lost);
-            let lose = Lose { run: lost.run, attempt: lost.attempt, error_code: "GONE", unproven: false };
-            assert_eq!(bench.call(lose), Step::Done);
-            bench.call(Resolve { attempts: vec![lost.attempt] });
-            lost
+            let run = bench.start("hello", task_ref);
+            bench.run(&run);
+            let gone = Lose { run: run.run, attempt: run.attempt, error_code: "GONE", unproven: false };
+            assert_eq!(bench.call(gone), Step::Done);
+            bench.call(Resolve { attempts: vec![run.attempt] });
+            run
         })
         .collect();
     let get = |run: &Admitted| bench.call(GetRun { project: project(), run: run.run, attempt_number: None }).unwrap();

@@ -111,8 +111,8 @@ fn a_handle_that_is_missing_or_does_not_name_the_stored_pid_is_never_taken_for_g
 fn of_two_active_attempts_none_is_chosen_whatever_the_evidence_says() {
     let (mut bench, run) = left_running();
     bench.tamper(
-        "INSERT INTO attempts (run, number, id, status, callback_sequence, created_at_ms)
-            SELECT run, 2, zeroblob(16), 'starting', 0, created_at_ms FROM attempts",
+        "INSERT INTO attempts (run, number, id, status, callback_sequence, created_at_ms, handle, pid)
+            SELECT run, 2, zeroblob(16), 'running', 0, created_at_ms, handle, pid FROM attempts",
     );
     bench.leave_receipt_of(run);
     let mut engine = bench.engine();
@@ -323,6 +323,7 @@ fn what_does_not_pass_the_second_proof_is_looked_at_again() {
         }
         change(&bench, run);
         engine.prove().unwrap();
+        assert!(engine.recovering(), "before anybody would look by himself");
         bench.pass(&mut engine, 2_000);
         bench.turns_until(&mut engine, || bench.run(run).state == want && !engine_is_at_work(&bench));
         assert!(bench.world(|w| w.signals.is_empty()), "recovery only looks");

@@ -9,7 +9,7 @@ use qinglet::model::id::RunId;
 use qinglet::model::life::{AttemptState, RunState};
 use qinglet::model::limits::{KILL_PAUSE_MS_MAX, KILL_WAIT_MS};
 use qinglet::store::resolve::Resolved;
-use world::{Bench, World};
+use world::{Bench, Process, World};
 
 /// Why the board says that nobody can decide it.
 fn doubt(bench: &Bench, run: RunId) -> Option<Doubt> {
@@ -307,8 +307,17 @@ fn a_survivor_is_written_down_once_and_proven_a_second_time() {
 #[test]
 fn what_does_not_pass_the_second_proof_is_looked_at_again() {
     type Change = fn(&Bench, RunId);
-    let changes: [(Change, RunState); 3] = [
+    let changes: [(Change, RunState); 4] = [
         (|bench, run| bench.leave_receipt_of(run), RunState::Succeeded),
+        // Its supervisor is not gone yet.
+        (
+            |bench, run| {
+                let (attempt, token) = bench.world(|w| w.alive.iter().map(|(a, p)| (*a, p.token)).next().unwrap());
+                bench.leave_receipt_of(run);
+                bench.world(|w| w.alive.insert(attempt, Process { run, token, released: true }));
+            },
+            RunState::Succeeded,
+        ),
         (|bench, run| bench.vanish_run(run), RunState::Lost),
         // Somebody asks for its end: the version moves on, and it lives.
         (|bench, run| bench.ask_to_end(run), RunState::Running),

@@ -79,6 +79,9 @@ impl Template {
         let failed = start();
         bench.run(&failed);
         bench.call(complete(&failed, 1));
+        let gone = start();
+        bench.run(&gone);
+        bench.call(Lose { run: gone.run, attempt: gone.attempt, error_code: "GONE", unproven: false });
         let again = bench.retrying("again", 10);
         let (flaky, waiting) = (bench.start("again", again), bench.start("again", again));
         bench.run(&flaky);

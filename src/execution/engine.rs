@@ -6,7 +6,7 @@ use super::board::{Board, Undecided, WaitReason};
 use super::host::{Host, Now};
 use super::housekeeping::Housekeeping;
 use super::inbox::{Inbox, Message};
-use super::place::{Phase, Place, Recovery};
+use super::place::{Phase, Place, ReceiptBy, Recovery};
 use super::retry::Retries;
 use crate::model::id::{AttemptId, RunId};
 use crate::model::limits::{Limits, RESOLVED_MAX, WAIT_RECHECK_MS};
@@ -141,6 +141,9 @@ impl<H: Host> Engine<H> {
         for attempt in self.host.reap() {
             self.exited(attempt);
         }
+        for attempt in self.host.published() {
+            self.published(attempt);
+        }
         while let Ok(message) = self.messages.try_recv() {
             self.take(message);
         }
@@ -245,7 +248,9 @@ impl<H: Host> Engine<H> {
 
     /// Gives an Attempt's place up and looks for the next candidate.
     pub(super) fn leave(&mut self, attempt: AttemptId) {
-        self.places.remove(&attempt);
+        if self.places.remove(&attempt).is_some_and(|place| place.receipt_by != ReceiptBy::End) {
+            self.host.forget_receipt(attempt);
+        }
         self.hungry = true;
     }
 

@@ -96,6 +96,17 @@ pub(super) enum Recovery {
     Noted { version: i64 },
 }
 
+/// How an Attempt's receipt is learned of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReceiptBy {
+    /// By the end of its shim.
+    End,
+    /// Its shim may stay (`leftovers: keep`), and the host tells of its receipt.
+    Word,
+    /// Its shim may stay, and nobody tells of its receipt.
+    Looks,
+}
+
 /// A place.
 #[allow(clippy::struct_excessive_bools)] // facts of their own; none says anything about another
 pub(super) struct Place {
@@ -115,6 +126,8 @@ pub(super) struct Place {
     pub(super) halt: Option<Halt>,
     /// Somebody tells of its shim's end although it is not our child.
     pub(super) told: bool,
+    /// How its receipt is learned of.
+    pub(super) receipt_by: ReceiptBy,
     /// The shim was reaped.
     pub(super) exited: bool,
     /// How often something of it was killed and had to be looked at again.
@@ -159,6 +172,7 @@ impl Place {
             asked: false,
             halt: None,
             told: false,
+            receipt_by: ReceiptBy::End,
             exited: false,
             kills: 0,
             doubt: None,

@@ -81,7 +81,8 @@ impl<H: Host> Engine<H> {
         // Settled meanwhile by nobody knows whom: the store decides.
         let gone = |(attempt, place): (&AttemptId, &Place)| {
             let there = runs.iter().any(|run| run.attempt.id == *attempt);
-            (matches!(place.phase, Phase::Running) && !there).then_some(*attempt)
+            // One that is being stopped for what it kept has ended, and its stop goes on.
+            (matches!(place.phase, Phase::Running) && place.halt.is_none() && !there).then_some(*attempt)
         };
         let gone: Vec<AttemptId> = self.places.iter().filter_map(gone).collect();
         for attempt in gone {
@@ -173,6 +174,10 @@ impl<H: Host> Engine<H> {
             place.phase = Phase::Losing { error_code: EXITED_WITHOUT_RECEIPT, unproven: false };
             self.places.insert(attempt, place);
             return self.post_loss(attempt);
+        }
+        // Before the look, so that no receipt comes between the two.
+        if run.keeps {
+            place.receipt_by = self.listen(attempt);
         }
         self.places.insert(attempt, place);
         self.look(attempt);

@@ -83,6 +83,8 @@ pub struct World {
     pub wall_ms: i64,
     /// What each log takes.
     pub logs: BTreeMap<String, u64>,
+    /// How many logs were made.
+    pub logs_made: usize,
     /// What the next log takes.
     pub log_bytes: u64,
     /// The size of the log file system.
@@ -195,6 +197,7 @@ impl Bench {
             state_at_release: None,
             wall_ms: wall_ms(),
             logs: BTreeMap::new(),
+            logs_made: 0,
             log_bytes: 1000,
             log_space: 1 << 40,
             removals: 0,
@@ -384,6 +387,14 @@ impl Bench {
         self.store = Store::start(&state, &self.lock, options).unwrap();
     }
 
+    /// One living process has left its receipt and stays for what it keeps.
+    pub fn leave_receipt_and_stay(&self) {
+        self.world(|w| {
+            let (attempt, process) = w.alive.first_key_value().expect("a living process");
+            w.receipts.insert(*attempt, receipt(process.run, *attempt, process.token, 0, None));
+        });
+    }
+
     /// This Run's process ended while no daemon was there, without a receipt.
     pub fn vanish_run(&self, run: RunId) {
         self.world(|w| w.alive.retain(|_, p| p.run != run));
@@ -437,6 +448,10 @@ impl Drop for SimHold {
     }
 }
 
+fn artifact(attempt: AttemptId) -> String {
+    format!("local-{}", &attempt.to_string().replace('-', "")[2..])
+}
+
 impl Host for SimHost {
     fn now(&self) -> Now {
         let world = self.world.lock().unwrap();
@@ -453,9 +468,10 @@ impl Host for SimHost {
     }
 
     fn allocate_log(&self, _: RunId, attempt: AttemptId, _: Option<i64>) -> Option<LogGrant> {
-        let artifact = format!("local-{}", &attempt.to_string().replace('-', "")[2..]);
+        let artifact = artifact(attempt);
         let mut world = self.world.lock().unwrap();
         let bytes = world.log_bytes;
+        world.logs_made += 1;
         world.logs.insert(artifact.clone(), bytes);
         Some(LogGrant { artifact, folder: PathBuf::new(), bytes_max: 1 << 20 })
     }
@@ -545,6 +561,16 @@ impl Host for SimHost {
         std::mem::take(&mut self.world.lock().unwrap().exited)
     }
 
+    fn watch_receipt(&self, _: AttemptId) -> bool {
+        false
+    }
+
+    fn forget_receipt(&self, _: AttemptId) {}
+
+    fn published(&self) -> Vec<AttemptId> {
+        Vec::new()
+    }
+
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
         let world = self.world.lock().unwrap();
         if let Some(answer) = &world.receipt_answer {
@@ -596,6 +622,10 @@ impl Host for SimHost {
 
     fn log_taken_bytes(&self, artifact: &str) -> Option<u64> {
         self.world.lock().unwrap().logs.get(artifact).copied()
+    }
+
+    fn discard_log(&self, _: RunId, attempt: AttemptId) {
+        self.world.lock().unwrap().logs.remove(&artifact(attempt));
     }
 
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {

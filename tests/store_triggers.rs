@@ -328,10 +328,10 @@ fn an_end_is_told_once_in_its_own_transaction() {
     // Lost is an end; that it is settled later is not another.
     let third = bench.start("t", pin);
     bench.run(&third);
-    bench.call(Lose { run: third.run, attempt: third.attempt, error_code: "GONE" });
+    bench.call(Lose { run: third.run, attempt: third.attempt, error_code: "GONE", unproven: false });
     assert_eq!(made(), ["bad", "good", "bad"]);
     bench.call(RequestCancel { authority: authority(), run: third.run, mutation: mutation() });
-    bench.call(EndAsked { run: third.run, attempt: third.attempt });
+    bench.call(EndAsked { run: third.run, attempt: third.attempt, unproven: false });
     assert_eq!(run(&bench, third.run).state, RunState::Cancelled);
     assert_eq!(made().len(), 3);
     let cause = bench.call(ListCandidates { limit: 8, except: vec![] }).remove(0).cause.unwrap();
@@ -346,7 +346,7 @@ fn what_will_be_tried_again_has_not_ended() {
     make(&bench, "x", "then", then, &after("again", &["failed", "lost"]));
     let first = bench.start("again", pin);
     bench.run(&first);
-    bench.call(Lose { run: first.run, attempt: first.attempt, error_code: "GONE" });
+    bench.call(Lose { run: first.run, attempt: first.attempt, error_code: "GONE", unproven: false });
     assert_eq!(run(&bench, first.run).state, RunState::RetryWait);
     assert!(runs_of(&bench, "then").is_empty());
 }

@@ -8,7 +8,7 @@ use crate::model::name::Name;
 use crate::store::runs::RunCursor;
 use rusqlite::Connection;
 
-const SOURCES: [&str; 25] = [
+const SOURCES: [&str; 29] = [
     include_str!("admit.rs"),
     include_str!("advance.rs"),
     include_str!("audit.rs"),
@@ -19,13 +19,17 @@ const SOURCES: [&str; 25] = [
     include_str!("chain.rs"),
     include_str!("credential.rs"),
     include_str!("definition.rs"),
+    include_str!("evidence.rs"),
     include_str!("fence.rs"),
     include_str!("fire.rs"),
     include_str!("journal.rs"),
+    include_str!("lost.rs"),
     include_str!("owner.rs"),
     include_str!("publish.rs"),
     include_str!("queue.rs"),
+    include_str!("reconcile.rs"),
     include_str!("rerun.rs"),
+    include_str!("resolve.rs"),
     include_str!("retention.rs"),
     include_str!("retry.rs"),
     include_str!("runs.rs"),

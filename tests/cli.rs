@@ -47,7 +47,7 @@ fn work_of_later_versions_is_refused_by_name() {
         assert_eq!(refused(3, &[command, "x", "--wait"]), format!("`{command}` is not in this version"));
     }
     for option in ["--run-as", "--secret-env"] {
-        let text = refused(2, &["task", "add", "a", option, "1", "--shell", "x"]);
+        let text = refused(3, &["task", "add", "a", option, "1", "--shell", "x"]);
         assert_eq!(text, format!("{option} is not in this version; leave it out"));
     }
     assert_eq!(
@@ -55,10 +55,10 @@ fn work_of_later_versions_is_refused_by_name() {
         "--leftovers must be kill or keep"
     );
     assert_eq!(
-        refused(2, &["access", "token", "new", "a", "--expires", "9d"]),
+        refused(3, &["access", "token", "new", "a", "--expires", "9d"]),
         "--expires is not in this version; leave it out"
     );
-    assert_eq!(refused(2, &["--config", "/x", "runs"]), "--config is not in this version; leave it out");
+    assert_eq!(refused(3, &["--config", "/x", "runs"]), "--config is not in this version; leave it out");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod world;
 
+use qinglet::execution::board::WaitReason;
 use qinglet::execution::host::{Host as _, Inspection, Signalled, Stop};
 use qinglet::model::life::{AttemptState, CancelReason, RunState};
 use world::{Bench, World};

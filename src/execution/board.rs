@@ -96,6 +96,7 @@ pub struct Board {
     active: AtomicUsize,
     wait: AtomicU8,
     clock_untrusted: AtomicBool,
+    store_failing: AtomicBool,
     /// At most as many as there are places.
     undecided: Mutex<Vec<Undecided>>,
 }
@@ -115,6 +116,16 @@ impl Board {
             4 => Some(WaitReason::Disk),
             _ => None,
         }
+    }
+
+    /// Whether the store could not do the last thing that the engine asked it for: most often no space.
+    pub fn store_is_failing(&self) -> bool {
+        self.store_failing.load(Ordering::Relaxed)
+    }
+
+    /// Shows whether the store does what it is asked for. Answers whether that is news.
+    pub(super) fn show_store(&self, failing: bool) -> bool {
+        self.store_failing.swap(failing, Ordering::Relaxed) != failing
     }
 
     /// Whether schedules wait because the wall clock is not believed.

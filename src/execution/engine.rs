@@ -8,12 +8,12 @@ use super::housekeeping::Housekeeping;
 use super::inbox::{Inbox, Message};
 use super::place::{Phase, Place, ReceiptBy, Recovery};
 use super::retry::Retries;
-use super::schedule::Schedules;
+use super::schedule::{Notice, Schedules};
 use crate::model::id::{AttemptId, RunId};
 use crate::model::limits::{Limits, RESOLVED_MAX, WAIT_RECHECK_MS};
 use crate::store::start::{ListCandidates, Resolve, Step};
 use crate::store::{Operation, Store, StoreError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -63,6 +63,8 @@ pub struct Engine<H> {
     pub(super) cancels: Cancels,
     /// Looking for Runs that wait for another Attempt.
     pub(super) retries: Retries,
+    /// What is to be said in the log, oldest first; at most one for each change.
+    pub(super) notices: VecDeque<Notice>,
     /// Schedules coming due.
     pub(super) schedules: Schedules,
     /// Clearing away what is old.
@@ -97,6 +99,7 @@ impl<H: Host> Engine<H> {
             recheck_ms: None,
             cancels: Cancels { wanted: true, reading: false, again_ms: None },
             retries: Retries::new(),
+            notices: VecDeque::new(),
             schedules: Schedules::default(),
             keeping: Housekeeping::default(),
             door: Door::Open,
@@ -212,6 +215,16 @@ impl<H: Host> Engine<H> {
     }
 
     fn take(&mut self, message: Message) {
+        if let Some(answered) = message.store_answered()
+            && self.board.show_store(!answered)
+        {
+            self.notices.push_back(if answered {
+                ("store_recovered", "the store does what it is asked for again".to_owned())
+            } else {
+                let sentence = "the store cannot write: runs end and are stopped late until it can; free some space";
+                ("store_failing", sentence.to_owned())
+            });
+        }
         match message {
             Message::Candidates(page) => self.candidates(page),
             Message::Launched(attempt, outcome) => self.launched(attempt, outcome),

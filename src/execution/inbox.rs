@@ -57,6 +57,28 @@ pub(super) enum Message {
     Resolved(Vec<AttemptId>, bool),
 }
 
+impl Message {
+    /// Whether the store has done what it was asked for; `None`: it was not asked, or was only busy.
+    pub(super) fn store_answered(&self) -> Option<bool> {
+        fn done<T>(answer: &Result<T, StoreError>) -> Option<bool> {
+            match answer {
+                Ok(_) => Some(true),
+                Err(StoreError::Unavailable(_)) => Some(false),
+                Err(StoreError::Busy | StoreError::Closed) => None,
+            }
+        }
+        match self {
+            // Reads do not tell: they go on working when nothing can be written.
+            Self::Stepped(_, answer) => done(answer),
+            Self::Completed(_, answer) => done(answer),
+            Self::Asked(_, answer) => done(answer),
+            Self::Retried(answer) => done(answer),
+            Self::Fired(answer) => done(answer),
+            _ => None,
+        }
+    }
+}
+
 /// The sending side; cheap to clone.
 #[derive(Clone)]
 pub struct Inbox {

@@ -69,9 +69,12 @@ impl<H: Host> Engine<H> {
         self.schedules.due_wall_ms.filter(|_| self.door == Door::Open)
     }
 
-    /// What is to be said about schedules, if anything is. One notice for a jump, however many
+    /// What is to be said in the log, if anything is. One notice for a jump, however many
     /// occurrences it went over.
     pub fn take_notice(&mut self) -> Option<Notice> {
+        if let Some(notice) = self.notices.pop_front() {
+            return Some(notice);
+        }
         if self.schedules.missed == 0 || self.schedules.under_way > 0 || self.schedules.wanted {
             return None;
         }

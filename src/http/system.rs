@@ -31,7 +31,7 @@ const FEATURES: [&str; 14] = [
 
 /// `GET /api/health`, public:
 /// `200 {status: "ok", runs: {queued, retryWait, active, lost}, undecided, waitReason: null | "capacity" | "pids" |
-/// "memory" | "disk", clock: "trusted" | "untrusted"}`; `undecided` is how many runs nobody can decide, which makes
+/// "memory" | "disk", clock: "trusted" | "untrusted", storage: "ok" | "failing"}`; `undecided` is how many runs nobody can decide, which makes
 /// nobody unready. 503 `status_unavailable` when the store does not answer.
 pub(super) fn health(api: &Api) -> Answer {
     match counts(api) {
@@ -39,7 +39,7 @@ pub(super) fn health(api: &Api) -> Answer {
             200,
             &json!({
                 "status": "ok", "runs": runs(counts), "undecided": api.board.undecided_count(), "waitReason": wait_reason(api),
-                "clock": clock(api),
+                "clock": clock(api), "storage": storage(api),
             }),
         ),
         Err(no) => no,
@@ -78,7 +78,7 @@ pub(super) fn capabilities(api: &Api) -> Answer {
 
 /// `GET /api/v3/projects/{project}/status`, `project.read`: `200 {status: {version, profile,
 /// uptimeMs, listen: "address:port" | null, runs: {queued, active, lost}, activeAttempts,
-/// activeAttemptsMax, queuedRunsMax, waitReason, clock, undecided: {count, runs: [{runId,
+/// activeAttemptsMax, queuedRunsMax, waitReason, clock, storage, undecided: {count, runs: [{runId,
 /// attemptId, reason, sinceMs}]}, allowedReads}}`; at most 64 undecided runs are listed. `listen` is the TCP address; null =
 /// the socket in the state folder only. `allowedReads` counts since the start.
 pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<Answer, Answer> {
@@ -96,6 +96,7 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
             "queuedRunsMax": api.limits.queued_runs,
             "waitReason": wait_reason(api),
             "clock": clock(api),
+            "storage": storage(api),
             "undecided": {
                 "count": api.board.undecided_count(),
                 "runs": api.board.undecided(limits::PAGE_MAX).iter().map(undecided).collect::<Vec<_>>(),
@@ -103,6 +104,11 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
             "allowedReads": api.allowed_reads(),
         }}),
     ))
+}
+
+/// Whether the store could do what the engine asked it for last.
+fn storage(api: &Api) -> &'static str {
+    if api.board.store_is_failing() { "failing" } else { "ok" }
 }
 
 /// Whether schedules go by the wall clock.

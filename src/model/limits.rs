@@ -268,6 +268,9 @@ pub const LAUNCH_QUEUE: usize = 64;
 pub const LAUNCHER_STACK_BYTES: usize = 128 * 1024;
 /// PIDs that must be free before a launch: shim, user process and a few of its own (design D17).
 pub const PIDS_FREE_MIN: u64 = 8;
+/// Descriptors that the daemon needs besides one for each client connection: its own files and sockets,
+/// and the pipes of a start.
+pub const DESCRIPTORS_OWN: u64 = 32;
 /// Memory that must be free before a launch (design D17).
 pub const MEMORY_FREE_MIN: u64 = 8 * MIB;
 /// The space floor of the state folder, unless [`STATE_FLOOR_SHARE`] of it is more (design D11).

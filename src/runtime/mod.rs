@@ -149,6 +149,12 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
         return Ok(());
     }
 
+    let needed = limits::DESCRIPTORS_OWN + if options.api { limits.connections as u64 } else { 0 };
+    if let Some(most) = room::descriptors_max().filter(|most| *most < needed) {
+        return Err(format!(
+            "only {most} files may be open at once, and {needed} are needed; raise it with `ulimit -n 1024`"
+        ));
+    }
     let rejections = Arc::new(Rejections::new(wake));
     let server = if options.api {
         let (inbox, triggers, settled) = (engine.inbox(), engine.inbox(), engine.inbox());
@@ -252,7 +258,7 @@ fn control(engine: &mut Engine<Linux>, ears: &Ears<'_>, store: &Store, rejection
                 }
             });
         }
-        if let Some((word, sentence)) = engine.take_notice() {
+        while let Some((word, sentence)) = engine.take_notice() {
             say("warn", word, sentence);
         }
         let until_ms = [engine_due, rejections.due_at_ms()].into_iter().flatten().min();

@@ -57,6 +57,16 @@ impl Small {
         fs::read_to_string(&self.starts).unwrap_or_default().lines().filter(|line| *line == run).count()
     }
 
+    /// One run. While the disk is full an answer that shared a commit with what failed has to be asked
+    /// for again.
+    fn run(&self, run: &str) -> Value {
+        until("an answer", || {
+            let mut reply = self.bench.http("GET", &format!("/runs/{run}"), None);
+            assert!(reply.status == 200 || reply.status == 503, "{reply:?}");
+            Some(reply.body["run"].take()).filter(Value::is_object)
+        })
+    }
+
     fn post(&self, body: &Value) -> Reply {
         self.bench.http("POST", "/tasks/next/runs", Some(body))
     }
@@ -140,17 +150,17 @@ fn full_for_a_while(test: &str, kib: u64) {
     let asked = small.ask();
     small.hold.release(2);
     for run in waiting.accepted.iter().chain(&asked.accepted) {
-        until("the reason to wait", || (small.bench.run(run)["waitReason"] == "disk").then_some(()));
+        until("the reason to wait", || (small.run(run)["waitReason"] == "disk").then_some(()));
         assert_eq!(small.started(run), 0);
     }
     println!("{kib} KiB: {} accepted, {} refused", asked.accepted.len(), asked.refused.len());
     // Nobody is told that one of these succeeded, now or later; readers are answered.
     until("the task's own end", || {
-        let shown = runs.each_ref().map(|run| small.bench.run(run)["status"].as_str().unwrap().to_owned());
+        let shown = runs.each_ref().map(|run| small.run(run)["status"].as_str().unwrap().to_owned());
         assert!(shown.iter().all(|status| status == "running" || status == "failed"), "{shown:?}");
         support::tree::below(small.bench.pid()).is_empty().then_some(())
     });
-    assert_eq!(small.bench.http("GET", "/runs", None).status, 200);
+    until("the list", || (small.bench.http("GET", "/runs", None).status == 200).then_some(()));
     fs::remove_file(ballast).unwrap();
     small.assert_kept(&runs);
     small.assert_goes_on(&waiting);
@@ -177,7 +187,7 @@ fn full_for_a_while(test: &str, kib: u64) {
     println!("{kib} KiB: {} accepted, {} refused; serves: {serves}", asked.accepted.len(), asked.refused.len());
     if serves {
         for run in &runs {
-            let status = small.bench.run(run)["status"].as_str().unwrap().to_owned();
+            let status = small.run(run)["status"].as_str().unwrap().to_owned();
             assert!(status == "running" || status == "failed", "{status}");
         }
     } else {

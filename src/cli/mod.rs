@@ -34,6 +34,7 @@ mod table;
 mod task;
 mod time;
 mod token;
+mod trigger;
 
 use crate::model::word::Exit;
 use args::Asked;
@@ -54,6 +55,13 @@ const COMMANDS: &[Command] = &[
     task::switch::ENABLE,
     task::switch::DISABLE,
     task::delete::COMMAND,
+    trigger::set::COMMAND,
+    trigger::list::COMMAND,
+    trigger::show::COMMAND,
+    trigger::switch::ENABLE,
+    trigger::switch::DISABLE,
+    trigger::delete::COMMAND,
+    trigger::preview::COMMAND,
     run::COMMAND,
     runs::COMMAND,
     show::COMMAND,
@@ -68,7 +76,6 @@ const COMMANDS: &[Command] = &[
     access::token_revoke::COMMAND,
     audit::COMMAND,
     check::COMMAND,
-    Command::later("trigger", "start tasks by themselves"),
     Command::later("secret", "keep secrets for tasks"),
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),

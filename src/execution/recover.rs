@@ -104,6 +104,7 @@ impl<H: Host> Engine<H> {
     pub fn open(&mut self) {
         if self.door == Door::NotYetOpen {
             self.door = Door::Open;
+            self.begin_schedules();
         }
     }
 

@@ -13,4 +13,5 @@ pub mod policy;
 pub mod record;
 pub mod retry;
 pub mod task;
+pub mod trigger;
 pub mod word;

@@ -15,8 +15,9 @@ use qinglet::model::life::{AttemptState, RunState};
 use qinglet::model::limits::EDGE;
 use qinglet::model::name::Name;
 use qinglet::model::policy::{Authority, Fence, Subject};
-use qinglet::model::record::{End, Event, Run};
+use qinglet::model::record::{End, Event, Run, Schedule};
 use qinglet::model::task::{Definition, TaskPut, TaskRef};
+use qinglet::model::trigger::Trigger;
 use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
 use qinglet::store::cancel::{CancelRequested, RequestCancel};
@@ -26,6 +27,7 @@ use qinglet::store::runs::{GetRun, ListEvents, ListRuns, RunCursor};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
 use qinglet::store::state::{StateDir, StateLock};
 use qinglet::store::tasks::{PublishTask, Published};
+use qinglet::store::triggers::{GetTrigger, PutTrigger, TriggerPut};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -81,6 +83,10 @@ pub struct World {
     pub state_at_release: Option<(RunState, AttemptState)>,
     /// The wall clock.
     pub wall_ms: i64,
+    /// Something keeps it right.
+    pub synchronised: bool,
+    /// Which boot it is.
+    pub boot: u8,
     /// What each log takes.
     pub logs: BTreeMap<String, u64>,
     /// How many logs were made.
@@ -158,7 +164,10 @@ impl Bench {
         WALL_MS.store(BEGIN_MS, Ordering::SeqCst);
         RELEASED_MS.store(BEGIN_MS, Ordering::SeqCst);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("qinglet-protocol-{}-{number}", std::process::id()));
+        // In memory where there is a place for it: syncs are not what these tests are about.
+        let memory = std::path::Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = parent.join(format!("qinglet-protocol-{}-{number}", std::process::id()));
         let state = StateDir::create(&folder).unwrap();
         let lock = state.lock("test").unwrap();
         let options = || Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
@@ -178,8 +187,13 @@ impl Bench {
         let Ok(definition) = Definition::check("T".into(), None, "command", &spec, BTreeMap::new(), true) else {
             panic!()
         };
-        let put =
-            TaskPut { task: Name::parse("t").unwrap(), mutation: mutation(), expected_revision: None, definition };
+        let put = TaskPut {
+            task: Name::parse("t").unwrap(),
+            mutation: mutation(),
+            expected_revision: None,
+            definition,
+            repin: false,
+        };
         let Published::Created(head) = store.call(PublishTask { authority: authority.clone(), put }).unwrap() else {
             panic!()
         };
@@ -207,6 +221,8 @@ impl Bench {
             seen_at_launch: None,
             state_at_release: None,
             wall_ms: wall_ms(),
+            synchronised: true,
+            boot: 7,
             logs: BTreeMap::new(),
             logs_made: 0,
             log_bytes: 1000,
@@ -234,6 +250,35 @@ impl Bench {
             Started::Accepted(admitted) => admitted.run,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Makes a trigger of the one task.
+    pub fn trigger(&self, id: &str, spec: &serde_json::Value) {
+        let trigger = Trigger::check(Name::parse("t").unwrap(), self.task, spec, true).unwrap();
+        let put = PutTrigger {
+            authority: self.authority.clone(),
+            id: Name::parse(id).unwrap(),
+            mutation: mutation(),
+            expected_revision: None,
+            trigger,
+            boot: None,
+        };
+        assert!(matches!(self.store.call(put).unwrap(), TriggerPut::Created(_)));
+    }
+
+    /// How far a trigger has come.
+    pub fn schedule(&self, id: &str) -> Schedule {
+        let get = GetTrigger { project: Name::default_project(), id: Name::parse(id).unwrap() };
+        self.store.call(get).unwrap().unwrap().schedule
+    }
+
+    /// Every Run there is, oldest first, with the instant it was for.
+    pub fn runs(&self) -> Vec<(RunId, RunState)> {
+        let list = ListRuns { project: Name::default_project(), task: None, state: None, after: None, limit: 64 };
+        let (mut runs, more) = self.store.call(list).unwrap();
+        assert!(!more, "more runs than a test should make");
+        runs.reverse();
+        runs.into_iter().map(|run| (run.id, run.state)).collect()
     }
 
     pub fn engine(&self) -> Engine<impl Host + use<>> {
@@ -319,6 +364,47 @@ impl Bench {
                 self.breathe();
             }
         }
+    }
+
+    /// Lets so much time pass on both clocks, in steps that no grace is shorter than.
+    pub fn live<H: Host>(&self, engine: &mut Engine<H>, ms: u64) {
+        const STEP_MS: u64 = 10_000;
+        for step in 0..ms.div_ceil(STEP_MS) {
+            let ms = STEP_MS.min(ms - step * STEP_MS);
+            self.world(|w| {
+                w.boot_ms += ms;
+                w.wall_ms += ms as i64;
+            });
+            self.settle_schedules(engine);
+        }
+    }
+
+    /// Turns until schedules have nothing to do at this time, within a bound.
+    pub fn settle_schedules<H: Host>(&self, engine: &mut Engine<H>) {
+        self.rest(engine);
+        for _ in 0..2_000 {
+            engine.turn();
+            if engine.schedules_rest() {
+                return;
+            }
+            self.breathe();
+        }
+        panic!("schedules do not come to rest");
+    }
+
+    /// A few turns.
+    pub fn rest<H: Host>(&self, engine: &mut Engine<H>) {
+        for _ in 0..4 {
+            engine.turn();
+            self.breathe();
+        }
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn set_clock<H: Host>(&self, engine: &mut Engine<H>, by_ms: i64) {
+        self.world(|w| w.wall_ms += by_ms);
+        engine.clock_was_set();
+        self.settle_schedules(engine);
     }
 
     /// Lets the store work again.
@@ -537,7 +623,7 @@ impl Host for SimHost {
     }
 
     fn boot(&self) -> Option<Uuid> {
-        Some(Uuid::from_bytes([7; 16]))
+        Some(Uuid::from_bytes([self.world.lock().unwrap().boot; 16]))
     }
 
     fn kill_descendants(&self, handle: &str) -> Option<usize> {
@@ -622,7 +708,7 @@ impl Host for SimHost {
     }
 
     fn clock_synchronised(&self) -> bool {
-        true
+        self.world.lock().unwrap().synchronised
     }
 
     fn clear_receipt(&self, attempt: AttemptId) -> Cleared {

@@ -54,6 +54,7 @@ pub struct Process {
 }
 
 /// The bendable operating system.
+#[allow(clippy::struct_excessive_bools)] // each is a fault of its own
 pub struct World {
     pub boot_ms: u64,
     pub alive: BTreeMap<AttemptId, Process>,

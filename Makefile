@@ -7,13 +7,14 @@ target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test storm check fmt clippy build bench install clean tools
+.PHONY: help demo test test-clock storm check fmt clippy build bench install clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
 	@echo 'make test                 every test; prints those that were skipped'
 	@echo 'make storm                500 kills of the daemon at random moments under load (some ten minutes);'
 	@echo '                          QINGLET_STORM_SEED=N has one again, QINGLET_STORM_KILLS=N is how many'
+	@echo 'make test-clock           the wall clock set by decades inside an emulated machine of its own (minutes)'
 	@echo 'make check                format, lints with warnings denied, every test'
 	@echo 'make build                the release binary, $(binary)'
 	@echo 'make bench                what an idle daemon costs: threads, memory, wake-ups (two minutes)'
@@ -31,6 +32,10 @@ test: tools
 	@mkdir -p '$(dir $(skips))' && rm -f '$(skips)'
 	@QINGLET_SKIPS='$(skips)' $(CARGO) test --locked --no-fail-fast; tests=$$?; \
 	sh targets/skips.sh '$(skips)' tests/skips.allow && exit $$tests
+
+# Not part of `test`: it needs qemu and downloads a kernel, and builds a static binary.
+test-clock: tools
+	@CARGO='$(CARGO)' bash tests/box/run.sh clock
 
 # The debug binary, because only that one has the crash points.
 storm: tools

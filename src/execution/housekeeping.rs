@@ -397,7 +397,7 @@ impl<H: Host> Engine<H> {
             _ if (log.order, log.number) < keeping.first_there => Verdict::Go,
             Some(Some(true)) => Verdict::Go,
             _ if over => Verdict::Go,
-            // It ended in what is now the future: says nothing about those after it.
+            // It ended when the clock was far off: says nothing about those after it.
             Some(None) => Verdict::Stay,
             Some(Some(false)) | None => Verdict::Stop,
         }

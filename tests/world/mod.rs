@@ -30,7 +30,7 @@ use qinglet::store::tasks::{PublishTask, Published};
 use qinglet::store::triggers::{GetTrigger, PutTrigger, TriggerPut};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ pub struct Process {
 }
 
 /// The bendable operating system.
+#[allow(clippy::struct_excessive_bools)] // each is a fault of its own
 pub struct World {
     pub boot_ms: u64,
     pub alive: BTreeMap<AttemptId, Process>,
@@ -134,6 +135,15 @@ struct SimHold {
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// When every world begins.
+const BEGIN_MS: i64 = 1_800_000_000_000;
+
+/// The wall clock as the store reads it; always the world's. One bench at a time, so one clock.
+static WALL_MS: AtomicI64 = AtomicI64::new(BEGIN_MS);
+
+/// When user code was released last, by that clock.
+static RELEASED_MS: AtomicI64 = AtomicI64::new(BEGIN_MS);
+
 fn mutation() -> MutationId {
     let mut bytes = [0; 16];
     bytes[8..].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
@@ -141,7 +151,7 @@ fn mutation() -> MutationId {
 }
 
 fn wall_ms() -> i64 {
-    1_800_000_000_000
+    WALL_MS.load(Ordering::SeqCst)
 }
 
 impl Bench {
@@ -152,6 +162,8 @@ impl Bench {
     /// With more in the task's config.
     pub fn with(config: serde_json::Value) -> Self {
         let turn = faults::turn();
+        WALL_MS.store(BEGIN_MS, Ordering::SeqCst);
+        RELEASED_MS.store(BEGIN_MS, Ordering::SeqCst);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // In memory where there is a place for it: syncs are not what these tests are about.
         let memory = std::path::Path::new("/dev/shm");
@@ -276,7 +288,16 @@ impl Bench {
     }
 
     pub fn world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
-        look(&mut self.world.lock().unwrap())
+        let mut world = self.world.lock().unwrap();
+        let seen = look(&mut world);
+        WALL_MS.store(world.wall_ms, Ordering::SeqCst);
+        seen
+    }
+
+    /// The sequences of what happened to a Run.
+    pub fn sequences(&self, run: RunId) -> Vec<i64> {
+        let list = ListEvents { project: Name::default_project(), run, after_sequence: 0, limit: 64 };
+        self.store.call(list).unwrap().unwrap().0.iter().map(|event| event.sequence).collect()
     }
 
     pub fn run(&self, run: RunId) -> Run {
@@ -500,7 +521,10 @@ fn read_run(store: &Store, run: RunId) -> Run {
 
 fn receipt(run: RunId, attempt: AttemptId, token: [u8; 32], code: i32, signal: Option<i32>) -> Receipt {
     let end = End { exit_code: Some(code), signal, log_complete: Some(true), leftovers: Some(0), ..End::default() };
-    Receipt { run, attempt, sequence: 1, token, started_at_ms: wall_ms(), finished_at_ms: wall_ms(), end }
+    // As the shim writes it: it never ends before it began.
+    let started_at_ms = RELEASED_MS.load(Ordering::SeqCst);
+    let finished_at_ms = wall_ms().max(started_at_ms);
+    Receipt { run, attempt, sequence: 1, token, started_at_ms, finished_at_ms, end }
 }
 
 impl Hold for SimHold {
@@ -518,6 +542,7 @@ impl Hold for SimHold {
         world.state_at_release = Some((run.state, run.attempt.unwrap().state));
         let Some(process) = world.alive.get_mut(&self.attempt) else { return false };
         process.released = true;
+        RELEASED_MS.store(wall_ms(), Ordering::SeqCst);
         world.released += 1;
         true
     }

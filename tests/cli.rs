@@ -51,8 +51,8 @@ fn work_of_later_versions_is_refused_by_name() {
         assert_eq!(text, format!("{option} is not in this version; leave it out"));
     }
     assert_eq!(
-        refused(2, &["task", "add", "a", "--leftovers", "keep", "--shell", "x"]),
-        "--leftovers keep is not in this version; leave it out"
+        refused(2, &["task", "add", "a", "--leftovers", "some", "--shell", "x"]),
+        "--leftovers must be kill or keep"
     );
     assert_eq!(
         refused(2, &["access", "token", "new", "a", "--expires", "9d"]),

@@ -172,22 +172,9 @@ fn is_sound(database: &Connection) -> bool {
 
 /// Processes that work in this bench or name it, but for these.
 fn left(bench: &Bench, except: &[u32]) -> Vec<String> {
-    let root = bench.root().to_str().unwrap().to_owned();
-    let is_ours = |link: &Path| fs::read_link(link).is_ok_and(|to| to.starts_with(&root));
-    let works_here = |process: &Path| {
-        let line = fs::read(process.join("cmdline")).unwrap_or_default();
-        let mut open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        line.windows(root.len()).any(|part| part == root.as_bytes())
-            || is_ours(&process.join("cwd"))
-            || open.any(|fd| is_ours(&fd.path()))
-    };
-    let is_other = |pid: &u32| *pid != std::process::id() && !except.contains(pid);
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(is_other);
-    pids.map(|pid| format!("/proc/{pid}"))
-        .filter(|process| works_here(Path::new(process)))
-        .map(|process| format!("{process} {}", fs::read_to_string(format!("{process}/comm")).unwrap_or_default()))
-        .collect()
+    let others = tree::at_work_in(bench.root()).into_iter().map(|process| process.pid);
+    let name = |pid: i32| format!("{pid} {}", fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default());
+    others.filter(|pid| !except.contains(&(*pid as u32))).map(name).collect()
 }
 
 fn wait_until_nobody_is_left(bench: &Bench, except: &[u32]) {

@@ -86,8 +86,8 @@ fn exit(attempt: &Value, code: &str) -> String {
 fn leftovers(attempt: &Value) -> String {
     match attempt["leftovers"].as_i64() {
         None | Some(0) => String::new(),
-        Some(1) => "; 1 process it left behind was ended".into(),
-        Some(count) => format!("; {count} processes it left behind were ended"),
+        Some(1) => "; 1 process was left behind".into(),
+        Some(count) => format!("; {count} processes were left behind"),
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
             ),
             (
                 json!({"status": "succeeded", "latestAttempt": {"exitCode": 0, "leftovers": 2}}),
-                "succeeded with exit code 0; 2 processes it left behind were ended",
+                "succeeded with exit code 0; 2 processes were left behind",
             ),
             (
                 json!({"status": "lost", "errorCode": "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT"}),

@@ -43,6 +43,11 @@ impl<H: Host> Engine<H> {
                 place.asked = true;
                 self.halt(attempt);
             } else if !matches!(state, AttemptState::Starting | AttemptState::Running) {
+                // An earlier daemon may have made its log and died before any row named it. With the
+                // intent committed it is never started.
+                if state == AttemptState::Claimed {
+                    self.host.discard_log(run, attempt);
+                }
                 self.post_step(attempt, EndAsked { run, attempt });
             }
         }

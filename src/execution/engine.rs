@@ -6,7 +6,7 @@ use super::board::{Board, WaitReason};
 use super::host::{Host, Now};
 use super::housekeeping::Housekeeping;
 use super::inbox::{Inbox, Message};
-use super::place::{Phase, Place};
+use super::place::{Phase, Place, ReceiptBy};
 use super::retry::Retries;
 use super::schedule::Schedules;
 use crate::model::id::{AttemptId, RunId};
@@ -145,6 +145,9 @@ impl<H: Host> Engine<H> {
         for attempt in self.host.reap() {
             self.exited(attempt);
         }
+        for attempt in self.host.published() {
+            self.published(attempt);
+        }
         while let Ok(message) = self.messages.try_recv() {
             self.take(message);
         }
@@ -248,7 +251,9 @@ impl<H: Host> Engine<H> {
 
     /// Gives an Attempt's place up and looks for the next candidate.
     pub(super) fn leave(&mut self, attempt: AttemptId) {
-        self.places.remove(&attempt);
+        if self.places.remove(&attempt).is_some_and(|place| place.receipt_by != ReceiptBy::End) {
+            self.host.forget_receipt(attempt);
+        }
         self.hungry = true;
     }
 

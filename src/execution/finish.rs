@@ -4,7 +4,7 @@
 use super::engine::Engine;
 use super::host::{Host, Inspection, Receipt, ReceiptRead};
 use super::inbox::Message;
-use super::place::{Phase, StopStep};
+use super::place::{Phase, ReceiptBy, StopStep};
 use super::token;
 use crate::model::id::AttemptId;
 use crate::model::life::RunState;
@@ -21,8 +21,9 @@ const LOOKS_MAX: u32 = 2;
 /// Between two such looks (spec/execution section 7: the short grace).
 const LOOK_AGAIN_MS: u64 = 50;
 
-/// How often an adopted process is looked at while nobody tells of its end.
-const ADOPTED_LOOK_MS: u64 = 1_000;
+/// How often is looked while nobody tells of the end of an adopted process, or of a receipt whose
+/// shim stays.
+pub(super) const LOOK_MS: u64 = 1_000;
 
 impl<H: Host> Engine<H> {
     /// The shim of this Attempt was reaped.
@@ -73,7 +74,8 @@ impl<H: Host> Engine<H> {
             Inspection::Running => {
                 let handle = place.handle.as_ref().filter(|_| !place.told);
                 let told = handle.map_or(place.told, |(handle, _)| self.host.watch(attempt, handle));
-                let due = (!told).then(|| self.later(ADOPTED_LOOK_MS));
+                let unheard = !told || place.receipt_by == ReceiptBy::Looks;
+                let due = unheard.then(|| self.later(LOOK_MS));
                 self.set(attempt, Phase::Running, due);
                 if let Some(place) = self.places.get_mut(&attempt) {
                     place.told = told;
@@ -140,7 +142,9 @@ impl<H: Host> Engine<H> {
                     self.host.crash_point("finish.deleted");
                     self.resolved.push(attempt);
                 }
-                self.leave(attempt);
+                if !self.ends_what_was_kept(attempt, done) {
+                    self.leave(attempt);
+                }
                 self.look_at_space();
             }
             Ok(Completed::Invalid(_)) => self.quarantine(attempt),

@@ -16,6 +16,7 @@ use crate::process::handle::Handle;
 use crate::process::launch::{Held, Launcher};
 use crate::process::log::LogStore;
 use crate::process::orders::Orders;
+use crate::process::published::Published;
 use crate::process::reap::Children;
 use crate::process::receipt::ReceiptStore;
 use crate::process::{self, clock, crash, identity, room};
@@ -30,6 +31,8 @@ pub struct Linux {
     pub children: Arc<Children>,
     /// Shims of an earlier daemon.
     pub adopted: Arc<Adopted>,
+    /// Receipts that come while their shims stay.
+    pub published: Arc<Published>,
     /// Where receipts lie.
     pub receipts: ReceiptStore,
     /// Where logs lie.
@@ -113,6 +116,7 @@ impl Host for Linux {
             cwd: launch.working_directory,
             grace_ms: launch.grace_ms.unsigned_abs(),
             drain_grace_ms: limits::DRAIN_GRACE_MS,
+            leftovers: launch.leftovers,
         };
         let reply = move |outcome: Result<Held, process::launch::LaunchFailure>| {
             reply(match outcome {
@@ -177,6 +181,18 @@ impl Host for Linux {
         ended
     }
 
+    fn watch_receipt(&self, attempt: AttemptId) -> bool {
+        self.published.watch(attempt)
+    }
+
+    fn forget_receipt(&self, attempt: AttemptId) {
+        self.published.forget(attempt);
+    }
+
+    fn published(&self) -> Vec<AttemptId> {
+        self.published.published()
+    }
+
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
         use process::receipt::ReceiptRead as Read;
         match self.receipts.read(attempt) {
@@ -219,6 +235,10 @@ impl Host for Linux {
 
     fn log_taken_bytes(&self, artifact: &str) -> Option<u64> {
         self.logs.taken_bytes(artifact)
+    }
+
+    fn discard_log(&self, run: RunId, attempt: AttemptId) {
+        let _ = self.logs.discard(run, attempt);
     }
 
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {

@@ -9,6 +9,7 @@ mod finish;
 pub mod host;
 mod housekeeping;
 mod inbox;
+mod kept;
 pub mod linux;
 pub mod logs;
 mod place;

@@ -84,6 +84,17 @@ pub(super) struct Halt {
     pub(super) due_ms: u64,
 }
 
+/// How an Attempt's receipt is learned of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReceiptBy {
+    /// By the end of its shim.
+    End,
+    /// Its shim may stay (`leftovers: keep`), and the host tells of its receipt.
+    Word,
+    /// Its shim may stay, and nobody tells of its receipt.
+    Looks,
+}
+
 /// A place.
 pub(super) struct Place {
     /// The Run.
@@ -102,6 +113,8 @@ pub(super) struct Place {
     pub(super) halt: Option<Halt>,
     /// Somebody tells of its shim's end although it is not our child.
     pub(super) told: bool,
+    /// How its receipt is learned of.
+    pub(super) receipt_by: ReceiptBy,
     /// The shim was reaped.
     pub(super) exited: bool,
     /// How far it has come.
@@ -122,6 +135,7 @@ impl Place {
             asked: false,
             halt: None,
             told: false,
+            receipt_by: ReceiptBy::End,
             exited: false,
             phase,
             due_ms: None,

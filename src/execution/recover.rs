@@ -77,6 +77,10 @@ impl<H: Host> Engine<H> {
             self.places.insert(attempt, place);
             return self.post_loss(attempt);
         }
+        // Before the look, so that no receipt comes between the two.
+        if run.keeps {
+            place.receipt_by = self.listen(attempt);
+        }
         self.places.insert(attempt, place);
         self.look(attempt);
     }

@@ -1,10 +1,11 @@
-//! What the control loop listens to, in one poll: signals, the bell of other threads, the timers, and
-//! the ends of adopted shims.
+//! What the control loop listens to, in one poll: signals, the bell of other threads, the timers, the
+//! ends of adopted shims, and receipts whose shims stay.
 
 use super::say;
 use crate::model::limits;
 use crate::process::adopted::Adopted;
 use crate::process::poll;
+use crate::process::published::Published;
 use crate::process::signals::{Signal, Signals};
 use crate::process::timer::{Alarm, Timer};
 use crate::process::wake::Wake;
@@ -18,6 +19,7 @@ pub(super) struct Ears<'a> {
     timer: Timer,
     wall: Timer,
     adopted: &'a Adopted,
+    published: &'a Published,
     stops: Cell<u32>,
 }
 
@@ -36,8 +38,15 @@ const NEVER_MS: i64 = i64::MAX / 2_000_000;
 
 impl<'a> Ears<'a> {
     /// Ears that have heard nothing. `timer` runs on boottime, `wall` on the wall clock.
-    pub(super) fn new(signals: &'a Signals, bell: &'a Wake, timer: Timer, wall: Timer, adopted: &'a Adopted) -> Self {
-        Self { signals, bell, timer, wall, adopted, stops: Cell::new(0) }
+    pub(super) fn new(
+        signals: &'a Signals,
+        bell: &'a Wake,
+        timer: Timer,
+        wall: Timer,
+        adopted: &'a Adopted,
+        published: &'a Published,
+    ) -> Self {
+        Self { signals, bell, timer, wall, adopted, published, stops: Cell::new(0) }
     }
 
     /// How often a signal has said stop so far.
@@ -45,7 +54,7 @@ impl<'a> Ears<'a> {
         self.stops.get()
     }
 
-    /// Sleeps until a signal, a ring, the end of an adopted shim, or this boot time.
+    /// Sleeps until a signal, a ring, the end of an adopted shim, a receipt, or this boot time.
     pub(super) fn wait(&self, until_ms: Option<i64>) {
         self.wait_or(until_ms, None);
     }
@@ -59,6 +68,7 @@ impl<'a> Ears<'a> {
             .map(poll::readable)
             .to_vec();
         self.adopted.poll_with(&mut look);
+        self.published.poll_with(&mut look);
         let _ = poll::wait(&mut look, fallback_ms);
         self.bell.clear();
         let _ = self.timer.take();

@@ -23,6 +23,7 @@ use crate::model::word::Exit;
 use crate::process::adopted::Adopted;
 use crate::process::launch::{Launcher, LauncherOptions};
 use crate::process::log::LogStore;
+use crate::process::published::Published;
 use crate::process::reap::Children;
 use crate::process::receipt::ReceiptStore;
 use crate::process::signals::Signals;
@@ -109,12 +110,20 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let launcher = launch::own_exe()
         .and_then(|exe| Launcher::start(LauncherOptions::new(exe, children.clone())))
         .map_err(|e| format!("cannot start the launcher: {e}"))?;
+    if launcher.leaves_shims_dumpable() {
+        let sentence = "/proc is mounted with hidepid; so that tasks are known again after a restart, their supervisors stay \
+                        readable for other processes of this user";
+        say("warn", "proc_hidden", sentence);
+    }
     let adopted = Arc::new(Adopted::new());
+    let receipts = ReceiptStore::new(state.receipts_dir());
+    let published = Arc::new(Published::new(receipts.clone()));
     let host = Linux {
         launcher,
         children,
         adopted: adopted.clone(),
-        receipts: ReceiptStore::new(state.receipts_dir()),
+        published: published.clone(),
+        receipts,
         logs: LogStore::new(state.logs_dir()),
         logs_dir: state.logs_dir(),
         state_dir: state.path().to_owned(),
@@ -125,7 +134,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let mut engine = Engine::new(host, store.clone(), limits, board.clone(), wake.clone());
     let timer = Timer::boottime().map_err(|e| format!("cannot make a timer: {e}"))?;
     let wall = Timer::wall().map_err(|e| format!("cannot make a timer: {e}"))?;
-    let ears = Ears::new(signals, &bell, timer, wall, &adopted);
+    let ears = Ears::new(signals, &bell, timer, wall, &adopted, &published);
     if options.trust_clock {
         engine.trust_the_clock();
     }

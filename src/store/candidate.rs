@@ -7,6 +7,7 @@ use super::runs::read_attempt;
 use super::start::{Candidate, Cause, CountActive, InFlight, ListCandidates, ListInFlight};
 use super::thread::Operation;
 use super::tx::Tx;
+use crate::model::command::Leftovers;
 use crate::model::id::RunId;
 use crate::model::limits;
 use crate::model::name::Name;
@@ -93,6 +94,7 @@ impl Operation for ListInFlight {
                 attempt: read_attempt(row, 5)?,
                 deadline: read_deadline(row, 19)?,
                 grace_ms: limits::GRACE_MS_DEFAULT,
+                keeps: true,
             };
             let task_ref = TaskRef { revision: row.get(24)?, digest: row.get(25)? };
             Ok((in_flight, row.get::<_, Name>(22)?, row.get::<_, Name>(23)?, task_ref))
@@ -103,6 +105,7 @@ impl Operation for ListInFlight {
             // A damaged revision cannot say its grace; its process still has to be looked after.
             if let Ok(found) = definition::executable(tx, &project, &task, task_ref)? {
                 in_flight.grace_ms = found.command.grace_ms;
+                in_flight.keeps = found.command.leftovers == Leftovers::Keep;
             }
             page.push(in_flight);
         }

@@ -238,6 +238,8 @@ pub struct InFlight {
     pub deadline: Option<Deadline>,
     /// Between TERM and KILL, as the task says.
     pub grace_ms: i64,
+    /// Whether its shim may stay after its receipt, as the task says; assumed when nobody can say.
+    pub keeps: bool,
 }
 
 /// Reads every dispatching or running Run, by Run id, at most `limit`; one more is fetched to tell

@@ -79,6 +79,8 @@ pub struct World {
     pub boot: u8,
     /// What each log takes.
     pub logs: BTreeMap<String, u64>,
+    /// How many logs were made.
+    pub logs_made: usize,
     /// What the next log takes.
     pub log_bytes: u64,
     /// The size of the log file system.
@@ -196,6 +198,7 @@ impl Bench {
             synchronised: true,
             boot: 7,
             logs: BTreeMap::new(),
+            logs_made: 0,
             log_bytes: 1000,
             log_space: 1 << 40,
             removals: 0,
@@ -416,6 +419,14 @@ impl Bench {
         assert_eq!(asked, CancelRequested::Accepted);
     }
 
+    /// One living process has left its receipt and stays for what it keeps.
+    pub fn leave_receipt_and_stay(&self) {
+        self.world(|w| {
+            let (attempt, process) = w.alive.first_key_value().expect("a living process");
+            w.receipts.insert(*attempt, receipt(process.run, *attempt, process.token, 0, None));
+        });
+    }
+
     /// This Run's process ended while no daemon was there, without a receipt.
     pub fn vanish_run(&self, run: RunId) {
         self.world(|w| w.alive.retain(|_, p| p.run != run));
@@ -469,6 +480,10 @@ impl Drop for SimHold {
     }
 }
 
+fn artifact(attempt: AttemptId) -> String {
+    format!("local-{}", &attempt.to_string().replace('-', "")[2..])
+}
+
 impl Host for SimHost {
     fn now(&self) -> Now {
         let world = self.world.lock().unwrap();
@@ -485,9 +500,10 @@ impl Host for SimHost {
     }
 
     fn allocate_log(&self, _: RunId, attempt: AttemptId, _: Option<i64>) -> Option<LogGrant> {
-        let artifact = format!("local-{}", &attempt.to_string().replace('-', "")[2..]);
+        let artifact = artifact(attempt);
         let mut world = self.world.lock().unwrap();
         let bytes = world.log_bytes;
+        world.logs_made += 1;
         world.logs.insert(artifact.clone(), bytes);
         Some(LogGrant { artifact, folder: PathBuf::new(), bytes_max: 1 << 20 })
     }
@@ -572,6 +588,16 @@ impl Host for SimHost {
         std::mem::take(&mut self.world.lock().unwrap().exited)
     }
 
+    fn watch_receipt(&self, _: AttemptId) -> bool {
+        false
+    }
+
+    fn forget_receipt(&self, _: AttemptId) {}
+
+    fn published(&self) -> Vec<AttemptId> {
+        Vec::new()
+    }
+
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
         match self.world.lock().unwrap().receipts.get(&attempt) {
             Some(receipt) => ReceiptRead::Found(receipt.clone()),
@@ -616,6 +642,10 @@ impl Host for SimHost {
 
     fn log_taken_bytes(&self, artifact: &str) -> Option<u64> {
         self.world.lock().unwrap().logs.get(artifact).copied()
+    }
+
+    fn discard_log(&self, _: RunId, attempt: AttemptId) {
+        self.world.lock().unwrap().logs.remove(&artifact(attempt));
     }
 
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {

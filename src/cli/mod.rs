@@ -15,6 +15,7 @@ mod events;
 mod failure;
 mod follow;
 mod help;
+mod import;
 mod init;
 mod logs;
 mod mutation;
@@ -61,6 +62,7 @@ const COMMANDS: &[Command] = &[
     trigger::switch::DISABLE,
     trigger::delete::COMMAND,
     trigger::preview::COMMAND,
+    import::crontab::COMMAND,
     run::COMMAND,
     runs::COMMAND,
     show::COMMAND,
@@ -79,7 +81,6 @@ const COMMANDS: &[Command] = &[
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),
     Command::later("restore", "take a copy back"),
-    Command::later("import", "take tasks from elsewhere"),
 ];
 
 /// Does what the arguments (without the program's own name) ask for.

@@ -25,6 +25,9 @@ pub struct Expression {
     pub notes: Vec<String>,
 }
 
+/// A longer expression is not repeated in front of what is wrong with it.
+const SHOWN_BYTES_MAX: usize = 60;
+
 /// The highest number of each field, for a step.
 const MOST: [u32; 5] = [59, 23, 31, 12, 7];
 
@@ -40,7 +43,10 @@ impl Expression {
             (Reading::Busybox, None) => fields.map(str::to_owned),
         };
         let text = written.join(" ");
-        let cron = Cron::parse(&text).map_err(|e| format!("{text}: {e}"))?;
+        let cron = Cron::parse(&text).map_err(|e| match text.len() {
+            0..=SHOWN_BYTES_MAX => format!("{text}: {e}"),
+            _ => e.to_string(),
+        })?;
         let mut changes = Vec::new();
         if written != *fields {
             changes.push(format!("{} is written {text}", fields.join(" ")));

@@ -81,17 +81,25 @@ pub struct Job {
     pub when: String,
 }
 
-/// The settings so far.
+/// What the lines so far mean for those that follow.
 struct Settings {
     environment: BTreeMap<String, String>,
     /// The zone of the triggers that follow, or why there is none.
     zone: Result<String, String>,
+    /// How often each schedule with its command has been there.
+    seen: BTreeMap<String, u32>,
+    /// Lines that are jobs.
+    jobs: usize,
 }
 
 /// Reads a whole crontab.
 pub fn of(bytes: &[u8], rules: &Rules<'_>) -> Vec<Entry> {
-    let mut settings = Settings { environment: BTreeMap::new(), zone: known(rules.zone, "the host's zone") };
-    let mut seen = BTreeMap::new();
+    let mut settings = Settings {
+        environment: BTreeMap::new(),
+        zone: known(rules.zone, "the host's zone"),
+        seen: BTreeMap::new(),
+        jobs: 0,
+    };
     let mut entries = Vec::new();
     for (at, bytes) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let (bytes, carriage) = bytes.strip_suffix(b"\r").map_or((bytes, false), |bytes| (bytes, true));
@@ -99,7 +107,7 @@ pub fn of(bytes: &[u8], rules: &Rules<'_>) -> Vec<Entry> {
             entries.push(refused(at + 1, &String::from_utf8_lossy(bytes), "it is not UTF-8 text"));
             continue;
         };
-        if let Some(mut entry) = one(at + 1, text, rules, &mut settings, &mut seen) {
+        if let Some(mut entry) = one(at + 1, text, rules, &mut settings) {
             if carriage {
                 entry.changes.push("the carriage return at its end is left out".into());
             }
@@ -118,13 +126,7 @@ fn known(zone: &str, whose: &str) -> Result<String, String> {
     Zone::parse(zone).map(|_| zone.to_owned()).map_err(|e| format!("{whose} cannot be used: {e}"))
 }
 
-fn one(
-    number: usize,
-    text: &str,
-    rules: &Rules<'_>,
-    settings: &mut Settings,
-    seen: &mut BTreeMap<String, u32>,
-) -> Option<Entry> {
+fn one(number: usize, text: &str, rules: &Rules<'_>, settings: &mut Settings) -> Option<Entry> {
     if text.contains('\0') {
         return Some(refused(number, text, "it has a NUL character"));
     }
@@ -156,7 +158,7 @@ fn one(
             return Some(entry);
         }
     }
-    entry.becomes = match job(fields, rest, rules, settings, seen, &mut entry) {
+    entry.becomes = match job(fields, rest, rules, settings, &mut entry) {
         Ok(job) => Becomes::Job(Box::new(job)),
         Err(why) => {
             // What was written differently is no matter of a line that is not taken.
@@ -205,8 +207,7 @@ fn job(
     fields: Result<[&str; 5], &str>,
     rest: &str,
     rules: &Rules<'_>,
-    settings: &Settings,
-    seen: &mut BTreeMap<String, u32>,
+    settings: &mut Settings,
     entry: &mut Entry,
 ) -> Result<Job, String> {
     if rest.is_empty() {
@@ -232,11 +233,12 @@ fn job(
     let command = command(rest, rules.reading, entry);
     // A line that is there twice runs twice.
     let key = format!("{} {rest}", trigger["config"]["expression"].as_str().unwrap_or("@reboot"));
-    let count = seen.entry(key.clone()).or_insert(0);
+    let count = settings.seen.entry(key.clone()).or_insert(0);
     *count += 1;
     let digest = Digest::of(DOMAIN, format!("{count} {key}").as_bytes()).to_string();
     let id = Name::parse(&format!("cron-{}", &digest[..8])).ok_or("it has no id")?;
-    if seen.len() > CRONTAB_JOBS_MAX {
+    settings.jobs += 1;
+    if settings.jobs > CRONTAB_JOBS_MAX {
         return Err(format!("there are more than {CRONTAB_JOBS_MAX} such lines"));
     }
     let definition = definition(&command, rules, settings, &trigger, entry)?;

@@ -86,7 +86,7 @@ pub fn show(context: &Context, rows: &[Row<'_>], gone: &[(Name, String)]) -> Res
             Becomes::Job(job) => (job.id.to_string(), job.when.clone()),
             _ => ("-".into(), "-".into()),
         };
-        table.row([entry.line.to_string(), row.result.into(), task, when, entry.text.clone()]);
+        table.row([entry.line.to_string(), row.result.into(), task, when, entry.text.replace('\t', " ")]);
         let mut say = |what: &str, text: &str| {
             remarks.row([format!("line {}", entry.line), what.to_owned(), printable(text)]);
         };

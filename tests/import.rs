@@ -337,7 +337,7 @@ fn a_file_that_is_no_crontab_is_named() {
     let output = dry(&PathBuf::from("/dev/zero"));
     assert!(output.code == 2 && output.stderr.contains("longer than"), "{output:?}");
     fs::write(root.join("shut"), "").unwrap();
-    fs::set_permissions(root.join("shut"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(root.join("shut"), fs::Permissions::from_mode(0o0)).unwrap();
     let output = dry(&root.join("shut"));
     // Root may read everything.
     assert_eq!(
@@ -347,7 +347,7 @@ fn a_file_that_is_no_crontab_is_named() {
     );
     fs::write(root.join("empty"), "").unwrap();
     assert_eq!(dry(&root.join("empty")).stdout, "there is nothing in it to take\n");
-    let many: String = (0..501).map(|at| format!("0 3 * * * job{at}\n")).collect();
+    let many = (0..501).map(|at| format!("0 3 * * * job{at}")).collect::<Vec<_>>().join("\n");
     let (rows, code) = import(&bench, &many, &["--dry-run"]);
     assert_eq!((code, rows.iter().filter(|row| row["result"] == "taken").count()), (3, 500));
     assert_eq!(rows[500]["reason"], "there are more than 500 such lines");

@@ -89,8 +89,8 @@ fn set(field: &str, count: u32, names: &[&str]) -> Option<u64> {
 }
 
 fn number(text: &str, names: &[&str], offset: u32) -> Option<u32> {
-    let named = names.iter().position(|name| name.eq_ignore_ascii_case(text));
-    named.and_then(|at| u32::try_from(at).ok()).or_else(|| digits(text)?.checked_sub(offset))
+    let place = names.iter().position(|name| name.eq_ignore_ascii_case(text));
+    place.and_then(|at| u32::try_from(at).ok()).or_else(|| digits(text)?.checked_sub(offset))
 }
 
 /// A decimal number, and nothing that only parses as one.

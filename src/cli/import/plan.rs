@@ -274,15 +274,12 @@ fn command(rest: &str, reading: Reading, entry: &mut Entry) -> String {
     }
     entry.notes.push("busybox crond leaves % to the shell; with --busybox so does this".into());
     let (command, input) = percent::split(rest);
-    match input {
-        Some(input) => {
-            entry.changes.push("what follows the first bare % is its standard input".into());
-            percent::with_input(&command, &input)
-        }
-        None => {
-            entry.changes.push("\\% is written %".into());
-            command
-        }
+    if let Some(input) = input {
+        entry.changes.push("what follows the first bare % is its standard input".into());
+        percent::with_input(&command, &input)
+    } else {
+        entry.changes.push("% is taken as crontab(5) says: \\% is written %".into());
+        command
     }
 }
 

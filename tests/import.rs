@@ -148,7 +148,7 @@ fn settings_count_from_their_line_on() {
         (9, "CRON_TZ of line 8 cannot be used"),
         (13, "no variable of a task can have this name"),
         (14, "no variable of a task can have this name"),
-        (16, "the value of A has a quote at one end only"),
+        (16, "its value has a quote at one end only"),
         (18, "HOME must be an absolute path"),
     ] {
         assert!(of(line)["reason"].as_str().unwrap().contains(why), "{}", of(line));

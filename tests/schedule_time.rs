@@ -30,7 +30,7 @@ fn bench(rule: Rule) -> Bench {
     let bench = Bench::new();
     let misfire = if rule == Rule::Skip { "skip" } else { "fire_once" };
     let config = json!({"expression": "*/10 * * * *", "timezone": "UTC", "misfirePolicy": misfire, "overlap": "allow"});
-    bench.trigger("ten", json!({"schema": "qinglong/cron@v1", "config": config}));
+    bench.trigger("ten", &json!({"schema": "qinglong/cron@v1", "config": config}));
     bench.world(|w| w.wall_ms += MINUTE_MS as i64);
     bench
 }

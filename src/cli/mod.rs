@@ -8,6 +8,7 @@ mod access;
 mod args;
 mod audit;
 mod cell;
+mod check;
 mod client;
 mod command;
 mod context;
@@ -76,7 +77,7 @@ const COMMANDS: &[Command] = &[
     access::token_new::COMMAND,
     access::token_revoke::COMMAND,
     audit::COMMAND,
-    Command::later("check", "look for runs that nobody can settle"),
+    check::COMMAND,
     Command::later("secret", "keep secrets for tasks"),
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),

@@ -120,6 +120,19 @@ pub struct Receipt {
     pub end: End,
 }
 
+/// What a sweep after a killed shim gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    /// Nothing of it was left.
+    Empty,
+    /// Nothing was left to be killed, and something may have got away.
+    Unproven,
+    /// Something was left and is being killed: look again.
+    Found,
+    /// It could not be looked for.
+    Unknown,
+}
+
 /// What reading a receipt gave.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ReceiptRead {
@@ -194,8 +207,8 @@ pub trait Host {
     /// stopped one hears it.
     fn signal(&self, handle: &str, stop: Stop) -> Signalled;
     /// Ends what is left of the session that a handle's process led, after that process was proven
-    /// gone. `Some(true)`: nothing was left; `Some(false)`: something was, look again; `None`: unknown.
-    fn sweep(&self, handle: &str, run: RunId) -> Option<bool>;
+    /// gone.
+    fn sweep(&self, handle: &str, run: RunId) -> Swept;
     /// From now on [`reap`](Self::reap) also tells of the end of this process, which an earlier daemon
     /// started. `false`: it cannot, so the process has to be looked at.
     fn watch(&self, attempt: AttemptId, handle: &str) -> bool;

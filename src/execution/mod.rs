@@ -5,6 +5,7 @@ pub mod board;
 mod control;
 pub mod engine;
 pub mod environment;
+pub mod evidence;
 mod finish;
 pub mod host;
 mod housekeeping;

@@ -2,7 +2,7 @@
 //! The numbered steps are ARCHITECTURE.md's; each has a crash point.
 
 use super::board::WaitReason;
-use super::engine::Engine;
+use super::engine::{Door, Engine};
 use super::finish::LOOK_MS;
 use super::host::{EnvironmentOf, Hold, Host, Launch, LaunchFailure};
 use super::inbox::Message;
@@ -203,6 +203,9 @@ impl<H: Host> Engine<H> {
     /// The answer to T4 or to a loss: done or overtaken, the place is free; else asked again later.
     pub(super) fn ended(&mut self, attempt: AttemptId, answer: Result<Step, StoreError>) {
         if answer.is_ok() {
+            if self.door == Door::NotYetOpen {
+                self.host.crash_point("recover.lost");
+            }
             // The end may be followed by another Attempt; the answer does not say.
             self.retries.wanted = true;
             return self.leave(attempt);

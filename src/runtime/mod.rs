@@ -1,10 +1,12 @@
 //! The composition root: builds everything, starts the threads, runs the control loop in `main`,
 //! and takes it all down in reverse. Nothing else knows how the parts hang together.
 
+mod check;
 mod ears;
 mod init;
 mod stop;
 
+pub use check::{Evidence, Objection, Unserved};
 pub use init::{Report, init};
 pub use stop::OnStop;
 
@@ -12,7 +14,7 @@ use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::environment::Surroundings;
-use crate::execution::linux::{self, Linux, LogFiles};
+use crate::execution::linux::{self, Linux, LogFiles, Witness};
 use crate::execution::{Engine, RecoveryError};
 use crate::http::gate::Bounds;
 use crate::http::routes::ROUTES;
@@ -149,7 +151,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
 
     let rejections = Arc::new(Rejections::new(wake));
     let server = if options.api {
-        let (inbox, triggers) = (engine.inbox(), engine.inbox());
+        let (inbox, triggers, settled) = (engine.inbox(), engine.inbox(), engine.inbox());
         let api = Api::new(Parts {
             store: store.clone(),
             pepper,
@@ -157,10 +159,12 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
             limits,
             board,
             logs: Arc::new(LogFiles(LogStore::new(state.logs_dir()))),
+            look: Arc::new(Witness(ReceiptStore::new(state.receipts_dir()))),
             rejections: rejections.clone(),
             poke: Arc::new(move || inbox.poke()),
             poke_triggers: Arc::new(move || triggers.poke_triggers()),
             boot: Arc::new(linux::boot),
+            settled: Arc::new(move |attempt| settled.settled(attempt)),
         });
         let api = Arc::new(api);
         let folded = rejections.clone();
@@ -207,13 +211,9 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
 fn recover(engine: &mut Engine<Linux>, ears: &Ears<'_>) -> Result<(), String> {
     let taken_up = engine.recover().map_err(|error: RecoveryError| error.to_string())?;
     let until_ms = clock::boottime_ms() + limits::RECOVERY_MS_MAX as i64;
-    loop {
-        let next_ms = engine.turn();
-        if !engine.recovering() || ears.stops() > 0 || clock::boottime_ms() >= until_ms {
-            break;
-        }
-        ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
-    }
+    look_until(engine, ears, until_ms);
+    engine.prove().map_err(|error: RecoveryError| error.to_string())?;
+    look_until(engine, ears, until_ms);
     engine.open();
     if taken_up > 0 {
         let still = engine.active();
@@ -227,6 +227,17 @@ fn recover(engine: &mut Engine<Linux>, ears: &Ears<'_>) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// Turns that only look, until nothing is being settled any more, at most until then.
+fn look_until(engine: &mut Engine<Linux>, ears: &Ears<'_>, until_ms: i64) {
+    loop {
+        let next_ms = engine.turn();
+        if !engine.recovering() || ears.stops() > 0 || clock::boottime_ms() >= until_ms {
+            return;
+        }
+        ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
+    }
 }
 
 /// The control loop: one poll, one turn, until a signal says stop.

@@ -19,6 +19,7 @@ pub(super) struct HeadRow {
     pub(super) deleted: bool,
     pub(super) created_at_ms: i64,
     pub(super) updated_at_ms: i64,
+    pub(super) task: Name,
     pub(super) digest: Digest,
     pub(super) definition: String,
 }
@@ -34,7 +35,7 @@ impl HeadRow {
 }
 
 pub(super) fn head(tx: &Tx<'_>, project: &Name, id: &Name) -> Result<Option<HeadRow>, Fail> {
-    let sql = "SELECT revision, deleted, created_at_ms, updated_at_ms, digest, definition FROM triggers
+    let sql = "SELECT revision, deleted, created_at_ms, updated_at_ms, digest, definition, task FROM triggers
         WHERE project = ?1 AND id = ?2";
     let mut query = tx.conn.prepare_cached(sql)?;
     let found = query.query_row(params![project, id], |row| {
@@ -45,6 +46,7 @@ pub(super) fn head(tx: &Tx<'_>, project: &Name, id: &Name) -> Result<Option<Head
             updated_at_ms: row.get(3)?,
             digest: row.get(4)?,
             definition: row.get(5)?,
+            task: row.get(6)?,
         })
     });
     Ok(found.optional()?)

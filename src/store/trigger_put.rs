@@ -64,7 +64,7 @@ impl Operation for PutTrigger {
             return Ok(TriggerPut::Refused(FenceReason::DefinitionChanged));
         }
         if let Some(head) = live
-            && head.trigger(&by.project, &self.id)?.task != self.trigger.task
+            && head.task != self.trigger.task
         {
             return Ok(TriggerPut::Refused(FenceReason::TaskFixed));
         }
@@ -282,7 +282,8 @@ pub(super) fn repin(tx: &mut Tx<'_>, project: &Name, task: &Name, pin: TaskRef) 
     };
     for id in &ids {
         let head = trigger::head(tx, project, id)?.ok_or(trigger::DAMAGED)?;
-        let mut trigger = head.trigger(project, id)?;
+        // A damaged one keeps no task from changing; setting it anew mends it.
+        let Ok(mut trigger) = head.trigger(project, id) else { continue };
         trigger.pin = pin;
         let now_ms = head.updated_at_ms.max(tx.now_ms());
         let mutation = MutationId(tx.id(now_ms)?);

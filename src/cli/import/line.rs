@@ -7,6 +7,8 @@ pub enum Line<'a> {
     Nothing,
     /// `NAME = value`, with the quotes around the value taken off.
     Setting(&'a str, &'a str),
+    /// A setting whose value has a quote at one end only, or in its middle.
+    Unquoted(&'a str),
     /// A short form like `@daily`, and what follows it.
     Short(&'a str, &'a str),
     /// Five fields, and what follows them.
@@ -65,9 +67,7 @@ fn setting(text: &str) -> Option<Line<'_>> {
     }
     Some(match unquoted(value) {
         Some(value) => Line::Setting(name, value),
-        None => {
-            Line::Wrong(format!("the value of {} has a quote at one end only, or in its middle", name.escape_debug()))
-        }
+        None => Line::Unquoted(name),
     })
 }
 
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(read(text), Line::Setting(name, value), "{text:?}");
         }
         for text in ["A=\"b", "A=\"b\" c", "A='", "A=\"a\"b\""] {
-            assert!(matches!(read(text), Line::Wrong(_)), "{text:?}");
+            assert_eq!(read(text), Line::Unquoted("A"), "{text:?}");
         }
     }
 

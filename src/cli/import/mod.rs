@@ -6,6 +6,7 @@ mod busybox;
 mod changes;
 pub mod crontab;
 mod expression;
+mod job;
 mod line;
 mod percent;
 mod plan;

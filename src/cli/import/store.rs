@@ -4,7 +4,7 @@
 use super::super::client::Client;
 use super::super::failure::Failure;
 use super::super::{task, trigger};
-use super::plan::{IMPORTED, Job, SOURCE, imported};
+use super::job::{IMPORTED, Job, SOURCE, imported};
 use crate::model::limits::PAGE_MAX;
 use crate::model::name::Name;
 use serde_json::Value;

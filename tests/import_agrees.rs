@@ -228,12 +228,8 @@ fn agree(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/crontabs").join(name);
     let me = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
     let text = fs::read_to_string(path).unwrap();
-    // Whoever runs the tests imports his own lines.
-    let text = [" ", "\t"]
-        .iter()
-        .fold(text, |text, gap| text.replace(&format!("{gap}root{gap}"), &format!("{gap}{}{gap}", me.trim())));
-    let text =
-        text.replace(" root    ", &format!(" {} ", me.trim())).replace("\troot\t", &format!("\t{}\t", me.trim()));
+    // Whoever runs the tests imports his own lines; his name stands where root's does.
+    let text = text.replace(" root ", &format!(" {} ", me.trim())).replace("\troot\t", &format!("\t{}\t", me.trim()));
     let file = bench.root().join(name);
     fs::write(&file, &text).unwrap();
     let options: Vec<&str> =
@@ -255,9 +251,9 @@ fn agree(name: &str) {
             let (from, to) = (minute(day), minute(day) + days * 1440);
             let start = Timestamp::from_second(from * 60).unwrap();
             let changes = zone.next_change(start).is_some_and(|change| change.as_second() / 60 < to);
+            // Where ours is otherwise on purpose, the output has said so.
             let told = ours["notes"].to_string().contains("skips or doubles it");
-            if changes && (busybox || told && row.wild) {
-                assert!(busybox || told);
+            if changes && told && (busybox || row.wild) {
                 continue;
             }
             let later = |at: &i64| next_after(&cron, &zone, *at).filter(|at| *at < to * 60_000);
@@ -278,29 +274,23 @@ fn agree(name: &str) {
 
 #[test]
 fn crontabs_of_busybox_routers_run_when_busybox_would_run_them() {
-    agree("openwrt.txt");
-    agree("asuswrt-merlin.txt");
+    ["openwrt.txt", "asuswrt-merlin.txt"].map(agree);
 }
 
 #[test]
 fn crontabs_with_a_user_column_run_when_cron_would_run_them() {
-    for name in ["pihole.txt", "certbot.txt", "debian.txt"] {
-        agree(name);
-    }
+    ["pihole.txt", "certbot.txt", "debian.txt"].map(agree);
 }
 
 #[test]
 fn crontabs_of_a_user_run_when_cron_would_run_them_through_changes_of_the_clocks_too() {
-    for name in ["entware.txt", "traffic.txt", "zones.txt"] {
-        agree(name);
-    }
+    ["entware.txt", "traffic.txt", "zones.txt"].map(agree);
 }
 
 #[test]
 fn every_crontab_of_the_table_is_compared() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/crontabs");
     let source = include_str!("import_agrees.rs");
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/crontabs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(source.contains(&format!("\"{name}\"")), "{name}");
     }

@@ -264,3 +264,23 @@ fn one_that_is_refused_does_not_keep_the_others_out() {
     let output = bench.cli(&["--token-file", token.to_str().unwrap(), "import", "crontab", &file]);
     assert!(output.code == 3 && output.stdout.contains("does not allow it"), "{output:?}");
 }
+
+#[test]
+fn lines_that_a_change_of_the_clocks_affects_are_named() {
+    let bench = Bench::new();
+    let text =
+        "CRON_TZ=Europe/Prague\n30 2 * * * a\n*/10 2 * * * b\n30 4 * * * c\n0 * * * * d\nCRON_TZ=UTC\n30 2 * * * e\n";
+    let (rows, _) = import(&bench, text, &["--dry-run"]);
+    let told: Vec<String> = rows.iter().map(|row| row["notes"][0].as_str().unwrap_or_default().to_owned()).collect();
+    let once = "when the clocks change it runs once; ";
+    let want = [
+        "",
+        &format!("{once}busybox crond skips or doubles it"),
+        &format!("{once}crond skips or doubles it"),
+        "",
+        "",
+        "",
+        "",
+    ];
+    assert_eq!(told, want);
+}

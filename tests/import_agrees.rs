@@ -251,9 +251,9 @@ fn agree(name: &str) {
             let (from, to) = (minute(day), minute(day) + days * 1440);
             let start = Timestamp::from_second(from * 60).unwrap();
             let changes = zone.next_change(start).is_some_and(|change| change.as_second() / 60 < to);
-            // Where ours is otherwise on purpose, the output has said so.
+            // There ours is otherwise on purpose; what the output says of it is another test.
             let told = ours["notes"].to_string().contains("skips or doubles it");
-            if changes && told && (busybox || row.wild) {
+            if changes && (busybox || told && row.wild) {
                 continue;
             }
             let later = |at: &i64| next_after(&cron, &zone, *at).filter(|at| *at < to * 60_000);
@@ -274,17 +274,17 @@ fn agree(name: &str) {
 
 #[test]
 fn crontabs_of_busybox_routers_run_when_busybox_would_run_them() {
-    ["openwrt.txt", "asuswrt-merlin.txt"].map(agree);
+    ["openwrt.txt", "asuswrt-merlin.txt"].into_iter().for_each(agree);
 }
 
 #[test]
 fn crontabs_with_a_user_column_run_when_cron_would_run_them() {
-    ["pihole.txt", "certbot.txt", "debian.txt"].map(agree);
+    ["pihole.txt", "certbot.txt", "debian.txt"].into_iter().for_each(agree);
 }
 
 #[test]
 fn crontabs_of_a_user_run_when_cron_would_run_them_through_changes_of_the_clocks_too() {
-    ["entware.txt", "traffic.txt", "zones.txt"].map(agree);
+    ["entware.txt", "traffic.txt", "zones.txt"].into_iter().for_each(agree);
 }
 
 #[test]

@@ -303,3 +303,16 @@ fn recovery_believes_the_receipt_first_then_the_process_and_never_signals() {
 fn engine_is_recovering(bench: &Bench, runs: &[qinglet::model::id::RunId]) -> bool {
     bench.run(runs[0]).state == RunState::Running || bench.run(runs[1]).state == RunState::Running
 }
+
+/// A daemon died between making a log and storing whose it is; the Run may be cancelled before it starts.
+#[test]
+fn a_log_that_a_dead_daemon_made_for_a_queued_run_is_cleared_away() {
+    let bench = Bench::new();
+    let run = bench.start();
+    bench.world(|w| w.room = Err(WaitReason::Pids));
+    let attempt = bench.run(run).attempt.unwrap().id;
+    let artifact = format!("local-{}", &attempt.to_string().replace('-', "")[2..]);
+    bench.world(|w| w.logs.insert(artifact, 0));
+    bench.engine().recover().unwrap();
+    assert!(bench.world(|w| w.logs.is_empty()));
+}

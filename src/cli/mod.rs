@@ -16,6 +16,7 @@ mod events;
 mod failure;
 mod follow;
 mod help;
+mod import;
 mod init;
 mod logs;
 mod mutation;
@@ -62,6 +63,7 @@ const COMMANDS: &[Command] = &[
     trigger::switch::DISABLE,
     trigger::delete::COMMAND,
     trigger::preview::COMMAND,
+    import::crontab::COMMAND,
     run::COMMAND,
     runs::COMMAND,
     show::COMMAND,
@@ -80,7 +82,6 @@ const COMMANDS: &[Command] = &[
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),
     Command::later("restore", "take a copy back"),
-    Command::later("import", "take tasks from elsewhere"),
 ];
 
 /// Does what the arguments (without the program's own name) ask for.

@@ -434,6 +434,12 @@ pub const CLI_POLL_MS_MAX: u64 = 500;
 pub const CLI_TOKEN_BYTES_MAX: u64 = 1024;
 /// A task file given to `task apply`: what a PUT takes, with room for layout.
 pub const CLI_TASK_FILE_BYTES_MAX: u64 = 256 * KIB;
+/// A crontab given to `import`: hundreds of long lines; busybox crond itself reads 256 lines of a user.
+pub const CRONTAB_BYTES_MAX: u64 = 256 * KIB;
+/// Lines of a crontab that become tasks: each costs a few requests and rows for good.
+pub const CRONTAB_JOBS_MAX: usize = 500;
+/// So far ahead a change of the clocks is looked for that a crontab's line would be affected by.
+pub const CRONTAB_CHANGE_MS_MAX: i64 = 400 * DAY_MS;
 /// Rows of `runs` and `audit` when the caller does not say: one screen.
 pub const CLI_ROWS_DEFAULT: usize = 20;
 /// Rows of `runs` and `audit` at most: a page costs a request.

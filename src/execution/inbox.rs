@@ -69,10 +69,9 @@ impl Message {
         }
         match self {
             // Reads do not tell: they go on working when nothing can be written.
-            Self::Stepped(_, answer) => done(answer),
+            Self::Stepped(_, answer) | Self::Retried(answer) => done(answer),
             Self::Completed(_, answer) => done(answer),
             Self::Asked(_, answer) => done(answer),
-            Self::Retried(answer) => done(answer),
             Self::Fired(answer) => done(answer),
             _ => None,
         }

@@ -43,7 +43,7 @@ fn a_line_that_is_not_whole_says_what_it_needs() {
 
 #[test]
 fn work_of_later_versions_is_refused_by_name() {
-    for command in ["retry", "check", "trigger", "secret", "doctor", "backup", "restore", "import"] {
+    for command in ["retry", "check", "secret", "doctor", "backup", "restore", "import"] {
         assert_eq!(refused(3, &[command, "x", "--wait"]), format!("`{command}` is not in this version"));
     }
     for option in ["--retry", "--run-as", "--secret-env"] {

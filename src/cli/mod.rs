@@ -18,7 +18,6 @@ mod help;
 mod init;
 mod logs;
 mod mutation;
-mod nearest;
 mod outcome;
 mod quote;
 mod reply;
@@ -32,7 +31,9 @@ mod table;
 mod task;
 mod time;
 mod token;
+mod trigger;
 
+use crate::model::nearest;
 use crate::model::word::Exit;
 use args::Asked;
 use command::Command;
@@ -63,10 +64,16 @@ const COMMANDS: &[Command] = &[
     access::list::COMMAND,
     access::token_new::COMMAND,
     access::token_revoke::COMMAND,
+    trigger::preview::COMMAND,
     audit::COMMAND,
     Command::later("retry", "start an ended run again"),
     Command::later("check", "look for runs that nobody can settle"),
-    Command::later("trigger", "start tasks by themselves"),
+    Command::later("trigger set", "let a task start by itself"),
+    Command::later("trigger list", "list triggers"),
+    Command::later("trigger show", "show a trigger"),
+    Command::later("trigger enable", "let a trigger fire"),
+    Command::later("trigger disable", "let a trigger fire no more"),
+    Command::later("trigger delete", "delete a trigger"),
     Command::later("secret", "keep secrets for tasks"),
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),

@@ -369,6 +369,23 @@ pub const MESSAGE_BYTES_MAX: usize = 512;
 /// A rejection of one reason is written at most this often (design D13).
 pub const REJECTION_FOLD_MS: u64 = 60_000;
 
+// ---- Schedules ----------------------------------------------------------------------------------
+
+/// A cron expression. The longest useful one, with every second and minute in a list, is longer than
+/// anybody can read; ranges and steps say the same.
+pub const CRON_BYTES_MAX: usize = 256;
+/// A zone's name or POSIX string; the longest there are have half of it.
+pub const ZONE_BYTES_MAX: usize = 128;
+/// A file of the system's zone data; the largest there are have 4 KiB.
+pub const ZONE_FILE_BYTES_MAX: u64 = 64 * KIB;
+/// Changes of offset that are looked back at to know which local times were already there when an
+/// offset began. Two within two days have never happened; a POSIX string can ask for more.
+pub const ZONE_LOOK_BACK: usize = 8;
+/// Fires a preview shows when the caller does not say.
+pub const PREVIEW_FIRES_DEFAULT: usize = 5;
+/// Fires a preview shows at most: each is a search.
+pub const PREVIEW_FIRES_MAX: usize = 1000;
+
 // ---- The command line ---------------------------------------------------------------------------
 
 /// How long the command line waits for one answer; longer than a worker may take, so that the

@@ -2,6 +2,7 @@
 //! or a name), then where `/etc/localtime` points, then UTC. What was found and why is kept, so
 //! that a fallback is visible (reports 15 and 16).
 
+use crate::model::limits::ZONE_BYTES_MAX;
 use std::path::Path;
 
 /// The host's zone.
@@ -12,9 +13,6 @@ pub struct HostZone {
     /// Where it was found, or why it is UTC.
     pub source: &'static str,
 }
-
-/// The longest zone text that is believed; the longest POSIX strings are half of it.
-const ZONE_BYTES_MAX: usize = 128;
 
 /// Reads the host's zone. Never fails: without an answer it is UTC, and says why.
 pub fn read() -> HostZone {

@@ -1,0 +1,3 @@
+//! `qinglet trigger ...`: a file for each verb.
+
+pub mod preview;

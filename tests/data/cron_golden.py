@@ -6,7 +6,8 @@ croniter  PyPI's croniter 7.0.0 with Vixie's rule for the two day fields
 systemd   systemd-analyze calendar, where one calendar event says the same
 
 The times are walk's; behind them stands who agrees, and `!name` for who does not. The head of the table
-settles the disagreements. Usage: cron_golden.py > cron_golden.txt, with croniter and systemd installed.
+settles the disagreements, the rest of cron_golden.cases says which rows there are: changes of offset (ZONE DAY,
+seven rows each), then single rows. Usage, with croniter and systemd installed: cron_golden.py > cron_golden.txt
 """
 import datetime as dt
 import functools
@@ -24,10 +25,14 @@ NAMES |= {n: i for i, n in enumerate("SUN MON TUE WED THU FRI SAT".split())}
 BOUNDS = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7)]
 
 
+def is_posix(name):
+    return re.search(r"[<,]|^[A-Z]+-?\d", name)
+
+
 @functools.cache
 def zone(name):
     """A zoneinfo; a POSIX string becomes the footer of a zone file without changes."""
-    if not re.search(r"[<,]|^[A-Z]+-?\d", name) or name.startswith("Etc/"):
+    if not is_posix(name):
         return zoneinfo.ZoneInfo(name)
     head = lambda: b"TZif2" + bytes(15) + struct.pack(">6I", 0, 0, 0, 0, 1, 4)
     data = struct.pack(">iBB", 0, 0, 0) + b"AAA\0"
@@ -53,16 +58,16 @@ def fields(expression):
     return result
 
 
-def day_matches(f, local):
-    date = dt.date(1970, 1, 1) + dt.timedelta(days=local // DAY)
+def day_matches(f, days):
+    date = dt.date(1970, 1, 1) + dt.timedelta(days=days)
     day, week = date.day in f[3][0], date.isoweekday() % 7 in f[5][0]
     return date.month in f[4][0] and (day and week if f[3][1] or f[5][1] else day or week)
 
 
 def matches(f, local):
     second = local % DAY
-    time = second // 3600 in f[2][0] and second // 60 % 60 in f[1][0] and second % 60 in f[0][0]
-    return time and day_matches(f, local)
+    time = second % 60 in f[0][0] and second // 60 % 60 in f[1][0] and second // 3600 in f[2][0]
+    return time and day_matches(f, local // DAY)
 
 
 def walk(expression, name, after, count=5):
@@ -74,11 +79,11 @@ def walk(expression, name, after, count=5):
     fires, block = [], after // DAY * DAY - 2 * DAY
     reached, known = None, False
     while len(fires) < count:
-        span = range((block + offset(block)) // DAY - 2, (block + DAY + offset(block + DAY)) // DAY + 3)
+        span = range(block // DAY - 2, block // DAY + 4)
         if block < after // DAY * DAY - DAY:
             known = True  # to know what was reached
-        elif not any(day_matches(f, day * DAY) for day in span):
-            block, known = block + DAY, False
+        elif not any(day_matches(f, day) for day in span):
+            block, known, reached = block + DAY, False, None
             continue
         elif not known:
             block, known = block - DAY, True
@@ -86,6 +91,9 @@ def walk(expression, name, after, count=5):
         at = block
         while at < block + DAY:
             local = at + (offset(at) if changes else offset(block))
+            if step == 1 and not changes and local % 60 == 0 and local // 60 % 60 not in f[1][0]:
+                at, reached = at + 60, max(reached or local, local + 59)
+                continue
             due = matches(f, local)
             if fixed and reached is not None:
                 skipped = range(reached + step, local, step)
@@ -106,7 +114,7 @@ def by_croniter(expression, name, after):
 
 def by_systemd(expression, name, after):
     f = fields(expression)
-    if (not f[3][1] and not f[5][1]) or not name[0].isalpha() or "/" not in name and name != "UTC":
+    if not (f[3][1] or f[5][1]) or is_posix(name):
         return None  # systemd wants both days to match, and knows no POSIX strings
     part = lambda at: "*" if f[at][0] == set(range(BOUNDS[at][0], BOUNDS[at][1] + 1)) else ",".join(map(str, sorted(f[at][0])))
     week = "" if len(f[5][0]) == 7 else ",".join("Sun Mon Tue Wed Thu Fri Sat".split()[day] for day in sorted(f[5][0])) + " "

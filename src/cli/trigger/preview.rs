@@ -4,7 +4,7 @@ use super::super::args::Given;
 use super::super::command::{Command, Flag};
 use super::super::context::{Context, note, print, print_json};
 use super::super::failure::Failure;
-use super::super::table::{Table, printable};
+use super::super::table::Table;
 use super::super::time::now_ms;
 use crate::model::limits::{PREVIEW_FIRES_DEFAULT, PREVIEW_FIRES_MAX};
 use crate::model::word::Exit;
@@ -62,13 +62,8 @@ fn zone(given: &Given) -> Result<(Zone, String), Failure> {
             .map_err(|e| Failure::usage(format!("the zone \"{}\" is refused at {e}", text.escape_debug())))?;
         (zone, String::new())
     } else {
-        let host = host_zone::read();
-        if let Ok(zone) = Zone::parse(&host.zone) {
-            (zone, format!(", the host's zone ({})", host.source))
-        } else {
-            let unknown = printable(&host.zone);
-            (Zone::utc(), format!(", because the host's zone {unknown} ({}) is not known", host.source))
-        }
+        let (zone, found) = host_zone::zone();
+        (zone, format!(", the host's zone ({found})"))
     };
     if zone.source() == Source::BuiltIn && zone.name() != "UTC" {
         whence.push_str(", by the built-in rules of today");

@@ -13,6 +13,7 @@ use qinglet::process::crash::{POINTS, Side};
 use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
+use support::hold::Hold;
 use support::mount::Mount;
 use support::{Bench, tree, until};
 
@@ -68,6 +69,28 @@ const STOPS: &[(&str, &str, &str)] = &[
     ("cancel.killed", "running/running", "cancelled or timed_out"),
 ];
 
+/// Crash points of another Attempt, all the daemon's: Run and latest Attempt in the store, and what
+/// becomes of the Run after the next start.
+const RETRIES: &[(&str, &str, &str)] = &[
+    ("retry.waiting", "retry_wait/failed", "succeeded, 2 attempts"),
+    ("retry.armed", "retry_wait/failed", "succeeded, 2 attempts"),
+    ("retry.queued", "queued/claimed", "succeeded, 2 attempts"),
+];
+
+/// Crash points of recovery, all the daemon's: Run and Attempt in the store, and the Run's end after the
+/// next start.
+const RECOVERS: &[(&str, &str, &str)] = &[
+    ("recover.taken", "running/running", "succeeded"),
+    ("recover.reconciled", "running/running", "succeeded"),
+    ("recover.lost", "lost/lost", "lost"),
+];
+
+/// Crash points of runs that triggers make, all the daemon's.
+const SCHEDULES: &[(&str, &str, &str)] = &[
+    ("schedule.fired", "queued/claimed", "succeeded, one run"),
+    ("schedule.booted", "queued/claimed", "succeeded, one run"),
+];
+
 /// Crash points of retention, all the daemon's: what the store says of a log, its files, and what a
 /// reader is told after the next start.
 const RETAINS: &[(&str, &str, &str, &str)] =
@@ -110,9 +133,9 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
         written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str(), row[5].as_str())).collect();
     assert_eq!(retains, RETAINS);
     let written = rows(5);
-    let stops: Vec<(&str, &str, &str)> =
+    let steps: Vec<(&str, &str, &str)> =
         written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str())).collect();
-    assert_eq!(stops, STOPS);
+    assert_eq!(steps, [STOPS, RETRIES, RECOVERS, SCHEDULES].concat());
 
     let who = |point: &&'static str| match POINTS.iter().find(|known| known.name == *point).map(|known| known.side) {
         Some(Side::Daemon) => "daemon",
@@ -120,12 +143,12 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
         Some(Side::Init) | None => "",
     };
     assert!(STARTS.iter().all(|cut| who(&cut.point) == cut.who));
-    assert!(STOPS.iter().all(|stop| who(&stop.0) == "daemon"));
+    assert!(STOPS.iter().chain(RETRIES).chain(RECOVERS).chain(SCHEDULES).all(|step| who(&step.0) == "daemon"));
     assert!(RETAINS.iter().all(|retain| who(&retain.0) == "daemon"));
     let mut known: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
     let starts = STARTS.iter().map(|cut| cut.point);
     let mut tested: Vec<&str> = starts
-        .chain(STOPS.iter().map(|stop| stop.0))
+        .chain(STOPS.iter().chain(RETRIES).chain(RECOVERS).chain(SCHEDULES).map(|step| step.0))
         .chain(RETAINS.iter().map(|retain| retain.0))
         .chain(INITS.iter().map(|init| init.0))
         .collect();
@@ -145,7 +168,7 @@ struct Stored {
 impl Stored {
     fn of(database: &Connection) -> Self {
         let sql = "SELECT r.status || '/' || a.status, a.token_digest IS NOT NULL, a.handle IS NOT NULL
-            FROM runs r JOIN attempts a ON a.run = r.id";
+            FROM runs r JOIN attempts a ON a.run = r.id ORDER BY a.number DESC LIMIT 1";
         let one = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         let (says, has_digest, has_handle) = database.query_one(sql, [], one).unwrap();
         let mut query = database.prepare("SELECT type FROM run_events ORDER BY sequence").unwrap();
@@ -164,22 +187,9 @@ fn is_sound(database: &Connection) -> bool {
 
 /// Processes that work in this bench or name it, but for these.
 fn left(bench: &Bench, except: &[u32]) -> Vec<String> {
-    let root = bench.root().to_str().unwrap().to_owned();
-    let is_ours = |link: &Path| fs::read_link(link).is_ok_and(|to| to.starts_with(&root));
-    let works_here = |process: &Path| {
-        let line = fs::read(process.join("cmdline")).unwrap_or_default();
-        let mut open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        line.windows(root.len()).any(|part| part == root.as_bytes())
-            || is_ours(&process.join("cwd"))
-            || open.any(|fd| is_ours(&fd.path()))
-    };
-    let is_other = |pid: &u32| *pid != std::process::id() && !except.contains(pid);
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(is_other);
-    pids.map(|pid| format!("/proc/{pid}"))
-        .filter(|process| works_here(Path::new(process)))
-        .map(|process| format!("{process} {}", fs::read_to_string(format!("{process}/comm")).unwrap_or_default()))
-        .collect()
+    let others = tree::at_work_in(bench.root()).into_iter().map(|process| process.pid);
+    let name = |pid: i32| format!("{pid} {}", fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default());
+    others.filter(|pid| !except.contains(&(*pid as u32))).map(name).collect()
 }
 
 fn wait_until_nobody_is_left(bench: &Bench, except: &[u32]) {
@@ -258,6 +268,63 @@ fn s70_7_cut_at_any_step_a_start_ran_at_most_once_with_the_store_saying_so_and_c
 }
 
 #[test]
+fn another_attempt_cut_at_any_step_is_made_once_by_the_next_start() {
+    for (point, says, after) in RETRIES {
+        let mut bench = Bench::ready();
+        bench.env("QINGLET_CRASH_AT", point).serve(&[]);
+        let marks = bench.root().join("marks");
+        let text = format!("echo $QINGLET_ATTEMPT >> {}; test $QINGLET_ATTEMPT = 2", marks.display());
+        bench.shell_with("flaky", &["--retry", "5", "--retry-delay", "300ms"], &text);
+        let run = bench.start("flaky");
+        assert_eq!(bench.ended(), -9, "the daemon died by itself at {point}");
+        assert_eq!(Stored::of(&bench.db()).says, *says, "{point}");
+        assert_eq!(fs::read_to_string(&marks).unwrap(), "1\n", "{point}");
+        bench.no_env("QINGLET_CRASH_AT").serve(&[]);
+        let ended = bench.run_in(&run, "succeeded");
+        assert_eq!(format!("succeeded, {} attempts", ended["latestAttempt"]["number"]), *after);
+        assert_eq!(fs::read_to_string(&marks).unwrap(), "1\n2\n", "each started once, cut at {point}");
+        assert_eq!(bench.stop(), 0);
+        assert!(is_sound(&bench.db()));
+        assert_eq!(files(&bench.state().join("receipts")), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_occurrence_cut_after_its_commit_has_one_run_whatever_starts_next() {
+    for (point, says, after) in SCHEDULES {
+        let mut bench = Bench::ready();
+        bench.serve(&["--clock", "always"]);
+        let marks = bench.root().join("marks");
+        bench.shell("task", &format!("echo ran >> {}", marks.display()));
+        let form: &[&str] =
+            if *point == "schedule.fired" { &["--cron", "0 0 1 1 *", "--zone", "UTC"] } else { &["--on", "boot"] };
+        bench.ok(&[&["trigger", "set", "x", "--task", "task"], form].concat());
+        assert_eq!(bench.stop(), 0);
+        // As if it had been due a second ago, and made in an earlier boot.
+        let file = fs::read_dir(bench.state()).unwrap().map(|entry| entry.unwrap().path());
+        let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "db")).unwrap();
+        let due = "UPDATE trigger_schedules SET last_boot = zeroblob(16), next_fire_at_ms = CASE
+            WHEN next_fire_at_ms IS NOT NULL THEN unixepoch() * 1000 - 1000 END";
+        Connection::open(file).unwrap().execute(due, []).unwrap();
+        bench.env("QINGLET_CRASH_AT", point).launch(&["--clock", "always"]);
+        assert_eq!(bench.ended(), -9, "the daemon died by itself at {point}");
+        let stored = Stored::of(&bench.db());
+        assert_eq!(stored.says, *says, "{point}");
+        let instant = "SELECT coalesce(scheduled_for_ms, -1) FROM runs";
+        let first: i64 = bench.db().query_one(instant, [], |row| row.get(0)).unwrap();
+        bench.no_env("QINGLET_CRASH_AT").serve(&["--clock", "always"]);
+        let made = bench.json_lines(&["runs"]).pop().unwrap();
+        let ended = bench.run_in(made["id"].as_str().unwrap(), "succeeded");
+        assert_eq!(format!("{}, one run", ended["status"].as_str().unwrap()), *after);
+        assert_eq!(bench.stop(), 0);
+        let same = format!("SELECT count(*) FROM runs WHERE coalesce(scheduled_for_ms, -1) = {first}");
+        let one: i64 = bench.db().query_one(&same, [], |row| row.get(0)).unwrap();
+        assert_eq!(one, 1, "{point}: one run for the occurrence");
+        assert!(is_sound(&bench.db()));
+    }
+}
+
+#[test]
 fn retention_cut_between_files_and_store_is_taken_up_by_the_next_start() {
     for (point, says, files_are, after) in RETAINS {
         let mut bench = Bench::ready();
@@ -287,6 +354,39 @@ fn retention_cut_between_files_and_store_is_taken_up_by_the_next_start() {
         assert!(*after == "removed" && told.stderr.contains("was removed at"), "{told:?}");
         assert_eq!(bench.stop(), 0);
         assert!(is_sound(&bench.db()));
+    }
+}
+
+/// A run that a dead daemon has left, alive or with its supervisor killed, and a daemon that dies at this
+/// point of taking it up.
+#[test]
+fn recovery_cut_at_any_step_is_done_by_the_next_daemon_and_written_down_once() {
+    for (point, says, after) in RECOVERS {
+        let mut bench = Bench::serving();
+        let hold = Hold::new(&bench, "hold");
+        bench.shell("long", &format!("echo ran >> {}/marks; {}", bench.root().display(), hold.text()));
+        let run = bench.start("long");
+        hold.wait(1);
+        bench.run_in(&run, "running");
+        let processes = tree::below(bench.pid());
+        bench.kill();
+        if *after == "lost" {
+            tree::signal(processes[0].pid, libc::SIGKILL);
+        }
+        bench.env("QINGLET_CRASH_AT", point).launch(&[]);
+        assert_eq!(bench.ended(), -9, "{point}: the daemon died by itself");
+        assert_eq!(Stored::of(&bench.db()).says, *says, "{point}");
+        bench.no_env("QINGLET_CRASH_AT").serve(&[]);
+        let events = |kind: &str| bench.json_lines(&["events", &run]).iter().filter(|e| e["type"] == kind).count();
+        if *after != "lost" {
+            assert_eq!((bench.run(&run)["status"].as_str(), events("run.reconciled")), (Some("running"), 1), "{point}");
+            hold.release(1);
+        }
+        bench.run_in(&run, after);
+        assert_eq!((events(&format!("run.{after}")), marks(&bench)), (1, 1), "{point}");
+        assert_eq!(bench.stop(), 0);
+        wait_until_nobody_is_left(&bench, &[]);
+        assert!(is_sound(&bench.db()), "{point}");
     }
 }
 

@@ -3,8 +3,9 @@
 
 mod support;
 
+use qinglet::schedule::cron::Cron;
 use qinglet::schedule::next::fires;
-use qinglet::schedule::{Cron, Zone};
+use qinglet::schedule::zone::Zone;
 use serde_json::json;
 use support::Bench;
 

@@ -12,11 +12,16 @@ use qinglet::store::access::{
     AddCredential, Bind, BootstrapOwner, FindStanding, ListAccess, ReissueOwner, RevokeCredential,
 };
 use qinglet::store::audit::{ListAudit, RecordDenial, RecordRejections};
+use qinglet::store::lost::CloseLost;
 use qinglet::store::open::{self, Options};
+use qinglet::store::reconcile::Reconcile;
+use qinglet::store::resolve::{ResolveRun, Resolver};
 use qinglet::store::retention::{DeleteRuns, NoteClock, RetireLogs, RunRule, TrimAudit};
+use qinglet::store::retry::{BeginRetry, ListRetries};
 use qinglet::store::runs::{CountRuns, GetRun, ListEvents, ListRuns};
 use qinglet::store::start::{
-    Admitted, CountActive, FailStart, ListCandidates, ListInFlight, ListResolvable, Lose, QuarantineReceipt, Resolve,
+    AdmitRetry, Admitted, CountActive, FailStart, ListCandidates, ListInFlight, ListResolvable, Lose,
+    QuarantineReceipt, Resolve,
 };
 use qinglet::store::state::StateDir;
 use qinglet::store::tasks::{DeleteTask, GetTask, ListTasks};
@@ -46,6 +51,12 @@ struct Template {
     ended: Admitted,
     /// It ended before, and its receipt is dealt with.
     old: Admitted,
+    /// It failed.
+    failed: Admitted,
+    /// It runs, and will be tried again.
+    flaky: Admitted,
+    /// It waits for its second Attempt.
+    waiting: Admitted,
     poisoned: qinglet::store::start::AdmitStart,
     task_ref: qinglet::model::task::TaskRef,
 }
@@ -65,6 +76,17 @@ impl Template {
         bench.call(complete(&old, 0));
         bench.call(Resolve { attempts: vec![old.attempt] });
         bench.call(complete(&ended, 0));
+        let failed = start();
+        bench.run(&failed);
+        bench.call(complete(&failed, 1));
+        let gone = start();
+        bench.run(&gone);
+        bench.call(Lose { run: gone.run, attempt: gone.attempt, error_code: "GONE", unproven: false });
+        let again = bench.retrying("again", 10);
+        let (flaky, waiting) = (bench.start("again", again), bench.start("again", again));
+        bench.run(&flaky);
+        bench.run(&waiting);
+        bench.call(complete(&waiting, 1));
         for _ in 0..5 {
             start();
         }
@@ -86,7 +108,7 @@ impl Template {
         raw(&bench.database()).execute_batch(half).unwrap();
         let files = vec![bench.database()];
         let poisoned = admit("hello", task_ref, poisoned);
-        Self { bench, files, queued, begun, running, ended, old, poisoned, task_ref }
+        Self { bench, files, queued, begun, running, ended, old, failed, flaky, waiting, poisoned, task_ref }
     }
 
     /// An opened copy.
@@ -126,8 +148,9 @@ fn shape(state: &Path) -> Vec<String> {
     assert!(!conn.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap(), "a reference to nothing");
     let mut lines = Vec::new();
     for sql in [
-        "SELECT 'run ' || task || status || version || event_sequence || coalesce(cancel_reason, '') FROM runs",
-        "SELECT 'attempt ' || status || callback_sequence || coalesce(handle, '') || coalesce(log_retired_bytes, '') FROM attempts",
+        "SELECT 'run ' || task || status || version || event_sequence || coalesce(cancel_reason, '')
+            || coalesce(next_attempt_delay_ms, '') || coalesce(next_attempt_boot_ms, '') FROM runs",
+        "SELECT 'attempt ' || number || status || callback_sequence || coalesce(handle, '') || coalesce(log_retired_bytes, '') FROM attempts",
         "SELECT 'clock ' || anchor_ms FROM clock",
         "SELECT 'event ' || type || sequence || actor_type FROM run_events",
         "SELECT 'journal ' || status FROM receipt_journal",
@@ -179,6 +202,12 @@ fn mutations() -> Vec<(&'static str, Act)> {
             }),
         ),
         ("TakeOwnership", act(|t| own(&t.begun))),
+        ("Reconcile", act(|t| Reconcile { run: t.running.run, attempt: t.running.attempt })),
+        (
+            "ResolveRun",
+            act(|t| ResolveRun { by: Resolver::Local, run: t.running.run, mutation: mutation(), version: 6 }),
+        ),
+        ("CloseLost", act(|_| CloseLost { keep: 0, age: None, limit: 8 })),
         (
             "FailStart",
             act(|t| FailStart {
@@ -197,7 +226,7 @@ fn mutations() -> Vec<(&'static str, Act)> {
                 error_summary: "no".into(),
             }),
         ),
-        ("Lose", act(|t| Lose { run: t.running.run, attempt: t.running.attempt, error_code: "GONE" })),
+        ("Lose", act(|t| Lose { run: t.running.run, attempt: t.running.attempt, error_code: "GONE", unproven: false })),
         (
             "Complete",
             act(|t| {
@@ -206,6 +235,14 @@ fn mutations() -> Vec<(&'static str, Act)> {
                 complete
             }),
         ),
+        ("Complete, to be tried again", act(|t| complete(&t.flaky, 3))),
+        (
+            "Lose, to be tried again",
+            act(|t| Lose { run: t.flaky.run, attempt: t.flaky.attempt, error_code: "GONE", unproven: false }),
+        ),
+        ("ListRetries", act(|_| ListRetries { boot: Uuid::from_bytes([1; 16]), boot_ms: 5, limit: 8 })),
+        ("BeginRetry", act(|t| BeginRetry { run: t.waiting.run })),
+        ("AdmitRetry", act(|t| AdmitRetry { authority: authority(), run: t.failed.run, mutation: mutation() })),
         ("Complete, ownership not stored", act(|t| complete(&t.begun, 0))),
         ("Resolve", act(|t| Resolve { attempts: vec![t.ended.attempt] })),
         (

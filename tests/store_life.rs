@@ -72,7 +72,7 @@ fn a_run_is_admitted_at_2_started_at_6_and_ends_at_8() {
     assert_eq!((run.state, run.version, run.event_sequence), (RunState::Running, 6, 6));
     assert!(run.started_at_ms.is_some());
     assert_eq!(run.attempt.unwrap().handle.as_deref(), Some("ql3lp1.b.42.42.7"));
-    assert_eq!(bench.call(CountRuns), RunCounts { queued: 0, active: 1, lost: 0 });
+    assert_eq!(bench.call(CountRuns), RunCounts { active: 1, ..RunCounts::default() });
 
     assert_eq!(bench.call(complete(&admitted, 0)), Completed::Applied(RunState::Succeeded));
     let run = get(&bench, &admitted);
@@ -184,7 +184,7 @@ fn a_failed_start_was_never_running_and_says_why() {
 fn a_lost_run_is_not_over() {
     let bench = Bench::new();
     let admitted = bench.start("hello", bench.task("hello"));
-    let lose = || Lose { run: admitted.run, attempt: admitted.attempt, error_code: "GONE" };
+    let lose = || Lose { run: admitted.run, attempt: admitted.attempt, error_code: "GONE", unproven: false };
     assert_eq!(bench.call(lose()), Step::Raced, "a queued Run has nothing to lose");
     assert_eq!(bench.call(begin(&admitted)), Step::Done);
     assert_eq!(bench.call(lose()), Step::Done);
@@ -192,7 +192,7 @@ fn a_lost_run_is_not_over() {
     let run = get(&bench, &admitted);
     assert_eq!((run.state, run.finished_at_ms, run.error_code.as_deref()), (RunState::Lost, None, Some("GONE")));
     assert_eq!(run.attempt.unwrap().state, AttemptState::Lost);
-    assert_eq!(bench.call(CountRuns), RunCounts { queued: 0, active: 0, lost: 1 });
+    assert_eq!(bench.call(CountRuns), RunCounts { lost: 1, ..RunCounts::default() });
     assert_eq!(bench.call(complete(&admitted, 0)), Completed::AlreadyTerminal, "first committed wins");
 }
 
@@ -230,17 +230,26 @@ fn the_journal_holds_a_row_from_before_the_spawn_until_the_receipt_is_deleted() 
     let quarantine = || QuarantineReceipt { run: fourth.run, attempt: fourth.attempt };
     assert_eq!(bench.call(quarantine()), Step::Done);
     assert_eq!(bench.call(quarantine()), Step::Raced);
-    assert_eq!(bench.call(Lose { run: fourth.run, attempt: fourth.attempt, error_code: "GONE" }), Step::Done);
+    assert_eq!(
+        bench.call(Lose { run: fourth.run, attempt: fourth.attempt, error_code: "GONE", unproven: false }),
+        Step::Done
+    );
     let [row] = rows()[..] else { panic!() };
     assert!(row.attempt == fourth.attempt && row.quarantined && row.since_ms.is_some(), "it is kept for a while");
     let fifth = bench.start("hello", task_ref);
     bench.run(&fifth);
-    assert_eq!(bench.call(Lose { run: fifth.run, attempt: fifth.attempt, error_code: "GONE" }), Step::Done);
+    assert_eq!(
+        bench.call(Lose { run: fifth.run, attempt: fifth.attempt, error_code: "GONE", unproven: false }),
+        Step::Done
+    );
     let late = bench.call(ListResolvable { after: Some(fourth.attempt), limit: 64 });
     assert!(late.len() == 1 && !late[0].quarantined && late[0].since_ms.is_some(), "a late receipt may come");
     let sixth = bench.start("hello", task_ref);
     assert_eq!(bench.call(begin(&sixth)), Step::Done);
-    assert_eq!(bench.call(Lose { run: sixth.run, attempt: sixth.attempt, error_code: "GONE" }), Step::Done);
+    assert_eq!(
+        bench.call(Lose { run: sixth.run, attempt: sixth.attempt, error_code: "GONE", unproven: false }),
+        Step::Done
+    );
     let never = bench.call(ListResolvable { after: Some(fifth.attempt), limit: 64 });
     assert_eq!(never[0].since_ms, None, "it was never released");
 }
@@ -343,7 +352,7 @@ fn a_committed_intent_decides_the_outcome_and_the_first_end_stands() {
         let stopped = bench.start("hello", task_ref);
         bench.run(&stopped);
         assert_eq!(ask(&stopped, reason), CancelRequested::Accepted);
-        assert_eq!(bench.call(EndAsked { run: stopped.run, attempt: stopped.attempt }), Step::Done);
+        assert_eq!(bench.call(EndAsked { run: stopped.run, attempt: stopped.attempt, unproven: false }), Step::Done);
         let before = get(&bench, &stopped);
         assert_eq!(before.state, want);
         assert_eq!(bench.call(complete(&stopped, 0)), Completed::AlreadyTerminal);

@@ -1,5 +1,6 @@
 //! Writes an Attempt's log as it grows.
 
+use super::cell::cell;
 use super::client::{Client, Pause};
 use super::context::{note, print_bytes};
 use super::failure::Failure;
@@ -21,18 +22,29 @@ pub struct Written {
     cut: bool,
 }
 
-/// Writes the log until its Run is over and nothing is left to write.
-pub fn follow(client: &Client, run: &str, attempt: &str) -> Result<Written, Failure> {
+/// Writes the log until its Run is over and nothing is left to write: from this Attempt on to the
+/// last one, or, with `only`, of this one alone.
+pub fn follow(client: &Client, run: &str, attempt: &str, only: bool) -> Result<Written, Failure> {
+    let mut attempt = attempt.to_owned();
     let mut written = Written::default();
     let mut pause = Pause::new();
     loop {
         // Looked at before draining: what was written before the end is then surely drained.
         let state = run::get(client, run)?;
-        let over = outcome::is_over(&state);
+        let latest = &state["latestAttempt"];
+        let overtaken = latest["id"].as_str().is_some_and(|id| id != attempt);
         let before = written.offset;
-        drain(client, run, attempt, &mut written)?;
-        if over {
-            written.tell(&state["latestAttempt"]);
+        drain(client, run, &attempt, &mut written)?;
+        if overtaken && !only {
+            note(&format!("(attempt {} of run {run})", latest["number"]));
+            attempt = cell(&latest["id"]);
+            written = Written { found: written.found, ..Written::default() };
+            continue;
+        }
+        if overtaken || outcome::is_over(&state) {
+            if !overtaken {
+                written.tell(latest);
+            }
             return Ok(written);
         }
         if written.offset > before {

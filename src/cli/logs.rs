@@ -19,7 +19,8 @@ pub const COMMAND: Command = Command {
         Flag::value("attempt", "N", "of this attempt; the latest when not given"),
     ],
     summary: "write a run's log",
-    more: "The bytes are written as the task wrote them. A daemon that restarts meanwhile is waited for.",
+    more: "The bytes are written as the task wrote them. A daemon that restarts meanwhile is waited for.\n\
+           A run that is tried again has a log for each attempt; --follow goes on from one to the next.",
     body: Some(logs),
 };
 
@@ -37,7 +38,7 @@ fn logs(context: &Context, given: &Given) -> Result<Exit, Failure> {
     };
     let run_text = id.to_string();
     let written = if given.has("follow") {
-        follow(&client, &run_text, attempt_id)?
+        follow(&client, &run_text, attempt_id, number.is_some())?
     } else {
         let mut written = Written::default();
         drain(&client, &run_text, attempt_id, &mut written)?;

@@ -8,6 +8,7 @@ mod access;
 mod args;
 mod audit;
 mod cell;
+mod check;
 mod client;
 mod command;
 mod context;
@@ -21,6 +22,7 @@ mod mutation;
 mod outcome;
 mod quote;
 mod reply;
+mod retry;
 mod run;
 mod runs;
 mod serve;
@@ -53,27 +55,27 @@ const COMMANDS: &[Command] = &[
     task::switch::ENABLE,
     task::switch::DISABLE,
     task::delete::COMMAND,
+    trigger::set::COMMAND,
+    trigger::list::COMMAND,
+    trigger::show::COMMAND,
+    trigger::switch::ENABLE,
+    trigger::switch::DISABLE,
+    trigger::delete::COMMAND,
+    trigger::preview::COMMAND,
     run::COMMAND,
     runs::COMMAND,
     show::COMMAND,
     events::COMMAND,
     logs::COMMAND,
     stop::COMMAND,
+    retry::COMMAND,
     access::grant::COMMAND,
     access::revoke::COMMAND,
     access::list::COMMAND,
     access::token_new::COMMAND,
     access::token_revoke::COMMAND,
-    trigger::preview::COMMAND,
     audit::COMMAND,
-    Command::later("retry", "start an ended run again"),
-    Command::later("check", "look for runs that nobody can settle"),
-    Command::later("trigger set", "let a task start by itself"),
-    Command::later("trigger list", "list triggers"),
-    Command::later("trigger show", "show a trigger"),
-    Command::later("trigger enable", "let a trigger fire"),
-    Command::later("trigger disable", "let a trigger fire no more"),
-    Command::later("trigger delete", "delete a trigger"),
+    check::COMMAND,
     Command::later("secret", "keep secrets for tasks"),
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),

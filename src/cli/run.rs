@@ -1,6 +1,7 @@
 //! `run`: starts a task, and may follow its log and wait for its end.
 
 use super::args::Given;
+use super::cell::cell;
 use super::client::{Client, Pause};
 use super::command::{Command, Flag};
 use super::context::{Context, note, print};
@@ -11,15 +12,17 @@ use crate::model::name::Name;
 use crate::model::word::Exit;
 use serde_json::{Value, json};
 
+/// Waiting for the end of a Run that the command has made.
+pub const WAIT: Flag = Flag::switch("wait", "wait for the end; exit 0 when it succeeded, 1 when not").short('w');
+/// Following the log of a Run that the command has made.
+pub const FOLLOW: Flag = Flag::switch("follow", "write its log as it grows, until it ended").short('f');
+
 /// The command.
 pub const COMMAND: Command = Command {
     words: "run",
     args: &["TASK"],
     rest: None,
-    flags: &[
-        Flag::switch("wait", "wait for the end; exit 0 when it succeeded, 1 when not").short('w'),
-        Flag::switch("follow", "write its log as it grows, until it ended").short('f'),
-    ],
+    flags: &[WAIT, FOLLOW],
     summary: "start a task and print the run's id",
     more: "With --follow the standard output is the log, byte for byte, and the run's id goes to the\n\
            standard error. A daemon that restarts meanwhile is waited for.",
@@ -30,21 +33,26 @@ fn run(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let id = task::task_id(given.arg(0))?;
     let client = context.client();
     let started = start(&client, &id)?;
+    see_to_its_end(context, given, &client, &started)
+}
+
+/// Prints the id of a Run that was just made, then follows it or waits for it as the flags say.
+pub fn see_to_its_end(context: &Context, given: &Given, client: &Client, started: &Value) -> Result<Exit, Failure> {
     let run = started["runId"].as_str().ok_or_else(|| Failure::unavailable("the daemon's answer has no run id"))?;
     let line = if context.json { started.to_string() } else { run.to_owned() };
     let (wait_for_it, follow_it) = (given.has("wait"), given.has("follow"));
     if follow_it {
         note(&line);
         let attempt = started["attemptId"].as_str().unwrap_or_default();
-        follow(&client, run, attempt)?;
+        follow(client, run, attempt, false)?;
     } else {
         print(&format!("{line}\n"))?;
     }
     if !(wait_for_it || follow_it) {
         return Ok(Exit::Done);
     }
-    let ended = wait(&client, run)?;
-    note(&format!("run {run} of {id} {}", outcome::sentence(&ended)));
+    let ended = wait(client, run)?;
+    note(&format!("run {run} of {} {}", cell(&started["taskId"]), outcome::sentence(&ended)));
     Ok(if wait_for_it && !outcome::succeeded(&ended) { Exit::RunFailed } else { Exit::Done })
 }
 

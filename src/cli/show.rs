@@ -65,10 +65,14 @@ fn lines(run: &Value) -> Table {
     line("took", runs::duration(run).unwrap_or_else(|| "-".into()));
     let attempt = &run["latestAttempt"];
     line("attempt", cell(&attempt["number"]));
+    line("next attempt", time(&run["nextAttemptAtMs"]));
+    line("retry of", cell(&run["retryOfRunId"]));
     line("exit code", cell(&attempt["exitCode"]));
     if let Some(signal) = attempt["signal"].as_i64() {
         line("signal", format!("{signal}{}", outcome::signal_name(signal)));
     }
+    line("undecided", cell(&run["undecided"]));
+    line("descendants", cell(&attempt["descendants"]));
     line("error", cell(&run["errorCode"]));
     if attempt["errorCode"] != run["errorCode"] {
         line("attempt error", cell(&attempt["errorCode"]));

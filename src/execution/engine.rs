@@ -2,11 +2,13 @@
 //! arrived, does what is due, dispatches, and says when it wants the next one. It never sleeps and
 //! never waits for the store: transactions are posted and their answers arrive as messages.
 
-use super::board::{Board, WaitReason};
+use super::board::{Board, Undecided, WaitReason};
 use super::host::{Host, Now};
 use super::housekeeping::Housekeeping;
 use super::inbox::{Inbox, Message};
-use super::place::{Phase, Place};
+use super::place::{Phase, Place, ReceiptBy, Recovery};
+use super::retry::Retries;
+use super::schedule::Schedules;
 use crate::model::id::{AttemptId, RunId};
 use crate::model::limits::{Limits, RESOLVED_MAX, WAIT_RECHECK_MS};
 use crate::store::start::{ListCandidates, Resolve, Step};
@@ -46,7 +48,7 @@ pub struct Engine<H> {
     pub(super) limits: &'static Limits,
     pub(super) inbox: Inbox,
     messages: Receiver<Message>,
-    board: Arc<Board>,
+    pub(super) board: Arc<Board>,
     pub(super) places: BTreeMap<AttemptId, Place>,
     /// Attempts whose receipts are deleted and whose journal rows go with the next commit.
     pub(super) resolved: Vec<AttemptId>,
@@ -59,6 +61,10 @@ pub struct Engine<H> {
     recheck_ms: Option<u64>,
     /// Looking for Runs that were asked to end.
     pub(super) cancels: Cancels,
+    /// Looking for Runs that wait for another Attempt.
+    pub(super) retries: Retries,
+    /// Schedules coming due.
+    pub(super) schedules: Schedules,
     /// Clearing away what is old.
     pub(super) keeping: Housekeeping,
     /// Whether something new is started.
@@ -90,6 +96,8 @@ impl<H: Host> Engine<H> {
             reading: false,
             recheck_ms: None,
             cancels: Cancels { wanted: true, reading: false, again_ms: None },
+            retries: Retries::new(),
+            schedules: Schedules::default(),
             keeping: Housekeeping::default(),
             door: Door::Open,
         }
@@ -125,9 +133,9 @@ impl<H: Host> Engine<H> {
     /// decided does not count: it keeps its place and shows (design D21).
     pub fn recovering(&self) -> bool {
         let open = |place: &Place| match place.phase {
-            Phase::Losing { .. } | Phase::Completing { .. } | Phase::Stopped => true,
-            Phase::Unclear { looks } => looks > 0,
-            _ => false,
+            Phase::Losing { .. } | Phase::Completing { .. } | Phase::Stopped { .. } => true,
+            Phase::Unclear { looks } => looks > 0 && place.doubt.is_none(),
+            _ => place.recovery == Some(Recovery::Noting),
         };
         self.places.values().any(open)
     }
@@ -136,6 +144,9 @@ impl<H: Host> Engine<H> {
     pub fn turn(&mut self) -> Option<u64> {
         for attempt in self.host.reap() {
             self.exited(attempt);
+        }
+        for attempt in self.host.published() {
+            self.published(attempt);
         }
         while let Ok(message) = self.messages.try_recv() {
             self.take(message);
@@ -147,7 +158,7 @@ impl<H: Host> Engine<H> {
             self.look_again(attempt, now);
         }
         if self.door == Door::NotYetOpen {
-            self.board.show(self.places.len(), self.wait);
+            self.show();
             let next = self.places.values().filter_map(|place| place.due_ms).min();
             return next.map(|at| at.saturating_sub(self.host.now().boot_ms));
         }
@@ -161,6 +172,7 @@ impl<H: Host> Engine<H> {
             self.cancels.again_ms = None;
             self.cancels.wanted = true;
         }
+        self.retries.come_due(now.boot_ms);
         if self.recheck_ms.is_some_and(|at| at <= now.boot_ms) {
             self.recheck_ms = None;
             self.hungry = true;
@@ -169,14 +181,34 @@ impl<H: Host> Engine<H> {
             self.hungry = true;
             self.cancels.wanted = true;
         }
+        if self.inbox.take_trigger_poke() {
+            self.schedules.wanted = true;
+        }
         self.list_cancelling();
+        self.list_retries(now.boot_ms);
+        self.tick(now);
         self.dispatch();
         self.keep_house(now.boot_ms);
-        self.board.show(self.places.len(), self.wait);
-        let others =
-            [self.recheck_ms, self.cancels.again_ms, self.keeping.wants_ms().filter(|_| self.door == Door::Open)];
+        self.show();
+        let open = self.door == Door::Open;
+        let others = [
+            self.recheck_ms,
+            self.cancels.again_ms,
+            self.retries.again_ms.filter(|_| open),
+            self.schedules.again_ms.filter(|_| open),
+            self.keeping.wants_ms().filter(|_| open),
+        ];
         let next = self.places.values().filter_map(Place::wants_ms).chain(others.into_iter().flatten()).min();
         next.map(|at| at.saturating_sub(self.host.now().boot_ms))
+    }
+
+    fn show(&self) {
+        self.board.show(self.places.len(), self.wait);
+        let undecided = self.places.iter().filter_map(|(&attempt, place)| {
+            let (doubt, since_ms) = place.doubt?;
+            Some(Undecided { run: place.run, attempt, doubt, since_ms })
+        });
+        self.board.show_undecided(undecided);
     }
 
     fn take(&mut self, message: Message) {
@@ -188,6 +220,15 @@ impl<H: Host> Engine<H> {
             Message::Quarantined(attempt) => self.quarantined(attempt),
             Message::Cancelling(page) => self.cancelling(page),
             Message::Asked(attempt, answer) => self.asked(attempt, answer),
+            Message::ClockRead(newest_ms) => self.clock_read(newest_ms),
+            Message::Recomputed(done) => self.recomputed(done),
+            Message::Due(page) => self.due(page),
+            Message::Fired(answer) => self.fired(&answer),
+            Message::FiredAtBoot(answer) => self.fired_at_boot(answer),
+            Message::Survivor(attempt, answer) => self.survivor(attempt, answer),
+            Message::Settled(attempt) => self.settled_by_hand(attempt),
+            Message::Retries(page) => self.retries(page),
+            Message::Retried(answer) => self.retried(answer),
             Message::Kept(answer) => self.kept(answer),
             Message::Resolved(attempts, done) => {
                 if !done {
@@ -221,7 +262,9 @@ impl<H: Host> Engine<H> {
 
     /// Gives an Attempt's place up and looks for the next candidate.
     pub(super) fn leave(&mut self, attempt: AttemptId) {
-        self.places.remove(&attempt);
+        if self.places.remove(&attempt).is_some_and(|place| place.receipt_by != ReceiptBy::End) {
+            self.host.forget_receipt(attempt);
+        }
         self.hungry = true;
     }
 
@@ -305,7 +348,7 @@ impl<H: Host> Engine<H> {
                 self.stop_step(attempt, next, now);
             }
             Phase::Losing { .. } => self.post_loss(attempt),
-            Phase::Stopped => self.post_asked_end(attempt),
+            Phase::Stopped { .. } => self.post_asked_end(attempt),
             Phase::Completing { .. } => self.post_completion(attempt),
             Phase::Running | Phase::Unclear { .. } => self.look(attempt),
             Phase::Launching => {}
@@ -314,11 +357,15 @@ impl<H: Host> Engine<H> {
 
     /// The store has answered the transaction that the phase waits for.
     fn stepped(&mut self, attempt: AttemptId, answer: Result<Step, StoreError>) {
-        let Some(place) = self.places.get(&attempt) else { return };
+        let Some(place) = self.places.get(&attempt) else {
+            // One without a place was ended as it was asked: another may have followed it.
+            self.hungry = true;
+            return;
+        };
         match &place.phase {
             Phase::Intending { .. } => self.intended(attempt, answer),
             Phase::Owning { .. } => self.owned(attempt, answer),
-            Phase::Failing { .. } | Phase::Losing { .. } | Phase::Stopped => self.ended(attempt, answer),
+            Phase::Failing { .. } | Phase::Losing { .. } | Phase::Stopped { .. } => self.ended(attempt, answer),
             _ => {}
         }
     }

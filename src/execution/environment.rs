@@ -53,6 +53,14 @@ pub fn isolated(around: &Surroundings, of: &EnvironmentOf<'_>) -> Vec<(String, S
     if let Some(at_ms) = of.scheduled_for_ms {
         set("QINGLET_SCHEDULED_FOR_MS", at_ms.to_string());
     }
+    if let Some(cause) = of.cause {
+        set("QINGLET_CAUSE_RUN_ID", cause.run.to_string());
+        set("QINGLET_CAUSE_TASK_ID", cause.task.to_string());
+        set("QINGLET_CAUSE_OUTCOME", cause.outcome.word().to_owned());
+        if let Some(code) = cause.exit_code {
+            set("QINGLET_CAUSE_EXIT_CODE", code.to_string());
+        }
+    }
     for (name, value) in &of.command.environment {
         set(name, value.clone());
     }
@@ -85,6 +93,8 @@ mod tests {
             grace_ms: 1,
             log_bytes: None,
             timeout_ms: None,
+            leftovers: crate::model::command::Leftovers::Kill,
+            retry: None,
         };
         let (run, task) = (RunId(IdSource::default().next(1, [0; 10])), Name::parse("t").unwrap());
         let of = EnvironmentOf {
@@ -93,6 +103,7 @@ mod tests {
             task: &task,
             trigger: None,
             scheduled_for_ms: None,
+            cause: None,
             command: &command,
         };
         let got = isolated(&around, &of);

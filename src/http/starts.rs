@@ -72,7 +72,7 @@ fn refused(reason: FenceReason) -> Answer {
         FenceReason::TaskDisabled => "the task is disabled; enable it to start it",
         FenceReason::TaskNotExecutable => "the task can not be executed here",
         FenceReason::MutationConflict => "this mutationId was used for something else; use a fresh one",
-        FenceReason::VersionChanged | FenceReason::LastOwner => "",
+        FenceReason::VersionChanged | FenceReason::LastOwner | FenceReason::TaskFixed => "",
     };
     Answer::refusal(word::task_start_fence(reason), message)
 }

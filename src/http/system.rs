@@ -1,25 +1,47 @@
 //! How the daemon is: for everybody without names, for members of a project with more.
 
 use super::admit::Admitted;
+use super::evidence::undecided;
 use super::message::{Answer, Request};
 use super::service::Api;
 use super::wire::unavailable;
 use crate::execution::board::WaitReason;
-use crate::model::{command, limits, word};
+use crate::model::{command, limits, trigger, word};
 use crate::store::StoreError;
 use crate::store::runs::{CountRuns, RunCounts};
 use serde_json::{Value, json};
 
 /// What this version can do, as stable words.
-const FEATURES: [&str; 8] =
-    ["access", "audit", "run.cancel", "run.log.read", "task.delete", "task.put", "task.start", "task.timeout"];
+const FEATURES: [&str; 14] = [
+    "access",
+    "audit",
+    "run.cancel",
+    "run.log.read",
+    "run.resolve",
+    "run.retry",
+    "task.delete",
+    "task.put",
+    "task.retry",
+    "task.start",
+    "task.timeout",
+    "trigger.boot",
+    "trigger.cron",
+    "trigger.run-finished",
+];
 
 /// `GET /api/health`, public:
-/// `200 {status: "ok", runs: {queued, active, lost}, waitReason: null | "capacity" | "pids" | "memory" | "disk"}`,
-/// or 503 `status_unavailable` when the store does not answer.
+/// `200 {status: "ok", runs: {queued, retryWait, active, lost}, undecided, waitReason: null | "capacity" | "pids" |
+/// "memory" | "disk", clock: "trusted" | "untrusted"}`; `undecided` is how many runs nobody can decide, which makes
+/// nobody unready. 503 `status_unavailable` when the store does not answer.
 pub(super) fn health(api: &Api) -> Answer {
     match counts(api) {
-        Ok(counts) => Answer::json(200, &json!({"status": "ok", "runs": runs(counts), "waitReason": wait_reason(api)})),
+        Ok(counts) => Answer::json(
+            200,
+            &json!({
+                "status": "ok", "runs": runs(counts), "undecided": api.board.undecided_count(), "waitReason": wait_reason(api),
+                "clock": clock(api),
+            }),
+        ),
         Err(no) => no,
     }
 }
@@ -35,7 +57,7 @@ pub(super) fn capabilities(api: &Api) -> Answer {
             "profile": api.profile.word(),
             "auth": "bearer",
             "features": FEATURES,
-            "specSchemas": [command::SCHEMA],
+            "specSchemas": [command::SCHEMA, trigger::CRON_SCHEMA, trigger::BOOT_SCHEMA, trigger::RUN_FINISHED_SCHEMA],
             "budgets": {
                 "activeAttempts": l.active_attempts,
                 "queuedRuns": l.queued_runs,
@@ -56,7 +78,8 @@ pub(super) fn capabilities(api: &Api) -> Answer {
 
 /// `GET /api/v3/projects/{project}/status`, `project.read`: `200 {status: {version, profile,
 /// uptimeMs, listen: "address:port" | null, runs: {queued, active, lost}, activeAttempts,
-/// activeAttemptsMax, queuedRunsMax, waitReason, allowedReads}}`. `listen` is the TCP address; null =
+/// activeAttemptsMax, queuedRunsMax, waitReason, clock, undecided: {count, runs: [{runId,
+/// attemptId, reason, sinceMs}]}, allowedReads}}`; at most 64 undecided runs are listed. `listen` is the TCP address; null =
 /// the socket in the state folder only. `allowedReads` counts since the start.
 pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<Answer, Answer> {
     let counts = counts(api)?;
@@ -72,9 +95,19 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
             "activeAttemptsMax": api.limits.active_attempts,
             "queuedRunsMax": api.limits.queued_runs,
             "waitReason": wait_reason(api),
+            "clock": clock(api),
+            "undecided": {
+                "count": api.board.undecided_count(),
+                "runs": api.board.undecided(limits::PAGE_MAX).iter().map(undecided).collect::<Vec<_>>(),
+            },
             "allowedReads": api.allowed_reads(),
         }}),
     ))
+}
+
+/// Whether schedules go by the wall clock.
+fn clock(api: &Api) -> &'static str {
+    if api.board.clock_is_untrusted() { "untrusted" } else { "trusted" }
 }
 
 fn counts(api: &Api) -> Result<RunCounts, Answer> {
@@ -88,7 +121,7 @@ fn counts(api: &Api) -> Result<RunCounts, Answer> {
 }
 
 fn runs(counts: RunCounts) -> Value {
-    json!({"queued": counts.queued, "active": counts.active, "lost": counts.lost})
+    json!({"queued": counts.queued, "retryWait": counts.retry_wait, "active": counts.active, "lost": counts.lost})
 }
 
 fn wait_reason(api: &Api) -> Option<&'static str> {

@@ -50,7 +50,13 @@ pub struct Limits {
     pub log_range_default_bytes: u32,
     /// Runs the dispatcher reads in one page (spec/execution section 10).
     pub dispatch_page: usize,
-    /// A task as defined may be retried this often a minute by hand.
+    /// Runs whose next Attempt is made in one turn at most (spec/execution section 8.1).
+    pub retry_page: usize,
+    /// Occurrences of schedules that are decided in one turn at most (spec/execution section 11).
+    pub schedule_page: usize,
+    /// An occurrence is on time when it is late by no more than this.
+    pub schedule_grace_ms: i64,
+    /// One subject may try ended Runs again this often a minute (spec/execution section 1.4).
     pub manual_retries_per_minute: u32,
     /// Between two rounds of housekeeping (spec/execution section 4): rare enough not to be noticed
     /// on a router, often enough that one round finds little.
@@ -85,6 +91,9 @@ pub const EDGE: Limits = Limits {
     log_range_bytes: 32 * 1024,
     log_range_default_bytes: 16 * 1024,
     dispatch_page: 4,
+    retry_page: 2,
+    schedule_page: 4,
+    schedule_grace_ms: 30_000,
     manual_retries_per_minute: 4,
     housekeeping_ms: 5 * 60_000,
     housekeeping_page: 8,
@@ -109,6 +118,9 @@ pub const STANDALONE: Limits = Limits {
     log_range_bytes: 32 * 1024,
     log_range_default_bytes: 32 * 1024,
     dispatch_page: 16,
+    retry_page: 16,
+    schedule_page: 16,
+    schedule_grace_ms: 300_000,
     manual_retries_per_minute: 16,
     housekeeping_ms: 60_000,
     housekeeping_page: 32,
@@ -167,6 +179,14 @@ pub const TIME_MS_MAX: i64 = (1 << 53) - 1;
 pub const TITLE_BYTES_MAX: usize = 256;
 /// A task's description; a paragraph.
 pub const DESCRIPTION_BYTES_MAX: usize = 2048;
+/// A schedule's expression: six fields with long lists fit.
+pub const CRON_BYTES_MAX: usize = 256;
+/// Instants that a preview shows at most.
+pub const PREVIEW_MAX: usize = 1_000;
+/// A zone's name or POSIX string.
+pub const ZONE_BYTES_MAX: usize = 64;
+/// Runs that may follow from one another, each started by the end of the one before (design D10).
+pub const CHAIN_DEPTH_MAX: i64 = 8;
 /// Labels of one task (spec/control section 3).
 pub const LABELS_MAX: usize = 32;
 /// One label's name.
@@ -200,6 +220,12 @@ pub const TIMEOUT_MS_MAX: i64 = 365 * 86_400_000;
 pub const GRACE_MS_DEFAULT: i64 = 5_000;
 /// Between TERM and KILL at most, so that a stop always ends (design D14).
 pub const GRACE_MS_MAX: i64 = 300_000;
+/// Attempts of one Run in all, at most (design D14): a Run that never works ends some day.
+pub const ATTEMPTS_MAX: i64 = 10;
+/// Before the second Attempt when the task does not say.
+pub const RETRY_DELAY_MS_DEFAULT: i64 = 1_000;
+/// Before another Attempt at most: whoever waits longer wants a schedule.
+pub const RETRY_DELAY_MS_MAX: i64 = DAY_MS;
 /// The smallest log a task may ask for (spec/execution section 9).
 pub const LOG_BYTES_MIN: i64 = 64 * 1024;
 /// The largest log a task may ask for (spec/execution section 9).
@@ -215,6 +241,18 @@ pub const LAUNCH_MS_MAX: u64 = 10_000;
 pub const DRAIN_GRACE_MS: u64 = 2_000;
 /// After KILL, how long the end of a process is waited for (design D17).
 pub const KILL_WAIT_MS: u64 = 2_000;
+/// KILLs, each followed by [`KILL_WAIT_MS`], after which a process that stays is shown as unkillable and
+/// tried more and more rarely: what KILL does not end waits in the kernel for a disk or a freezer.
+pub const KILL_ROUNDS: u32 = 3;
+/// Between two KILLs of something unkillable at most: soon enough once the kernel lets it go, and no load
+/// on a router whose disk has died.
+pub const KILL_PAUSE_MS_MAX: u64 = 60_000;
+/// Sweeps after a killed shim, in quick succession, after which what stays is treated as unkillable: a
+/// process that was just killed is gone in one of them.
+pub const SWEEP_ROUNDS: u32 = 40;
+/// Sweeps that must say one after the other that something may have got away, before that is believed: a
+/// process that is just ending shows no environment either.
+pub const UNPROVEN_ROUNDS: u32 = 3;
 /// How long a daemon that is told to stop waits for its tasks, to end by themselves or in the grace
 /// of their stop: less than the 90 s after which systemd kills a service, its shims included.
 pub const STOP_MS_MAX: u64 = 60_000;
@@ -294,6 +332,9 @@ pub const LOG_PAGE: usize = 64;
 pub const RUNS_KEPT: i64 = 10_000;
 /// How long ended Runs are kept (design D11).
 pub const RUN_AGE_MS: i64 = 90 * DAY_MS;
+/// Lost Runs that stay lost, the newest ones: nobody may ever settle them, and each keeps its rows and its
+/// log. Those beyond are closed as failed, so that they age like every ended Run.
+pub const LOST_RUNS_KEPT: usize = 256;
 /// Audit rows that are kept for each project, the newest ones (design D11).
 pub const AUDIT_KEPT: usize = 10_000;
 /// Audit rows that one transaction removes.
@@ -308,6 +349,11 @@ pub const CLOCK_SETTLED_MS: u64 = 10 * 60_000;
 pub const CLOCK_STEP_MS_MAX: i64 = 25 * HOUR_MS;
 /// After a wider step forward nothing is deleted for its age so long (design D9).
 pub const CLOCK_PAUSE_MS: u64 = 24 * 3_600_000;
+/// A wall clock that is set back by less than this repeats nothing: schedules wait until it has caught
+/// up, as cron(8) does. By more, it was wrong before, and they are computed anew.
+pub const CLOCK_SET_BACK_MS: i64 = 3 * HOUR_MS;
+/// Between two looks whether a wall clock that is not believed has been put right.
+pub const CLOCK_UNTRUSTED_RECHECK_MS: u64 = 10_000;
 
 // ---- HTTP ---------------------------------------------------------------------------------------
 
@@ -371,20 +417,11 @@ pub const REJECTION_FOLD_MS: u64 = 60_000;
 
 // ---- Schedules ----------------------------------------------------------------------------------
 
-/// A cron expression. The longest useful one, with every second and minute in a list, is longer than
-/// anybody can read; ranges and steps say the same.
-pub const CRON_BYTES_MAX: usize = 256;
-/// A zone's name or POSIX string; the longest there are have half of it.
-pub const ZONE_BYTES_MAX: usize = 128;
 /// A file of the system's zone data; the largest there are have 4 KiB.
 pub const ZONE_FILE_BYTES_MAX: u64 = 64 * KIB;
 /// Changes of offset that are looked back at to know which local times were already there when an
 /// offset began. Two within two days have never happened; a POSIX string can ask for more.
 pub const ZONE_LOOK_BACK: usize = 8;
-/// Fires a preview shows when the caller does not say.
-pub const PREVIEW_FIRES_DEFAULT: usize = 5;
-/// Fires a preview shows at most: each is a search.
-pub const PREVIEW_FIRES_MAX: usize = 1000;
 
 // ---- The command line ---------------------------------------------------------------------------
 

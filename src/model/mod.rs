@@ -12,5 +12,7 @@ pub mod name;
 pub mod nearest;
 pub mod policy;
 pub mod record;
+pub mod retry;
 pub mod task;
+pub mod trigger;
 pub mod word;

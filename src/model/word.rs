@@ -77,6 +77,14 @@ pub const TASK_SPEC_UNSUPPORTED: Word = word(400, "TASK_SPEC_UNSUPPORTED");
 pub const TASK_DEFINITION_UNAVAILABLE: Word = word(503, "task_definition_unavailable");
 /// The body is not a canonical task deletion.
 pub const INVALID_TASK_DELETION: Word = word(400, "invalid_task_deletion_request");
+/// No such trigger here.
+pub const TRIGGER_NOT_FOUND: Word = word(404, "trigger_not_found");
+/// The trigger breaks a rule; the message names the field, and the place in an expression.
+pub const INVALID_TRIGGER: Word = word(400, "invalid_trigger");
+/// The trigger could not be stored.
+pub const TRIGGER_UNAVAILABLE: Word = word(503, "trigger_unavailable");
+/// The trigger could not be read.
+pub const TRIGGER_QUERY_UNAVAILABLE: Word = word(503, "trigger_query_unavailable");
 /// No such Run here.
 pub const RUN_NOT_FOUND: Word = word(404, "run_not_found");
 /// The Run has no Attempt of this number.
@@ -85,6 +93,22 @@ pub const ATTEMPT_NOT_FOUND: Word = word(404, "attempt_not_found");
 pub const INVALID_RUN_CANCELLATION: Word = word(400, "invalid_run_cancellation_request");
 /// The intent to end a Run could not be stored.
 pub const RUN_CANCELLATION_UNAVAILABLE: Word = word(503, "run_cancellation_unavailable");
+/// The body is not a canonical request to try a Run again.
+pub const INVALID_RUN_RETRY: Word = word(400, "invalid_run_retry_request");
+/// The Run has not ended badly; the reason is the state it is in.
+pub const RUN_NOT_RETRYABLE: Word = word(409, "run_not_retryable");
+/// This subject has tried too many Runs again within a minute.
+pub const RUN_RETRY_LIMITED: Word = word(429, "run_retry_limited");
+/// The store could not decide whether to try a Run again.
+pub const RUN_RETRY_UNAVAILABLE: Word = word(503, "run_retry_unavailable");
+/// The body is not a canonical resolution.
+pub const INVALID_RUN_RESOLUTION: Word = word(400, "invalid_run_resolution_request");
+/// The Run is not one that nobody can decide; the reason says what speaks against it.
+pub const RUN_NOT_RESOLVABLE: Word = word(409, "run_not_resolvable");
+/// The resolution could not be stored.
+pub const RUN_RESOLUTION_UNAVAILABLE: Word = word(503, "run_resolution_unavailable");
+/// The evidence could not be read.
+pub const RUN_EVIDENCE_UNAVAILABLE: Word = word(503, "run_evidence_unavailable");
 /// The Run could not be read.
 pub const RUN_QUERY_UNAVAILABLE: Word = word(503, "run_query_unavailable");
 /// The Runs could not be listed.
@@ -117,6 +141,8 @@ pub enum FenceReason {
     TaskDisabled,
     /// The task can never be executed here.
     TaskNotExecutable,
+    /// The trigger belongs to another task and never moves.
+    TaskFixed,
     /// The mutation id was used for something else.
     MutationConflict,
     /// The binding or credential is not at the expected version.
@@ -133,6 +159,7 @@ impl FenceReason {
             Self::DefinitionChanged => "definition_changed",
             Self::TaskDisabled => "task_disabled",
             Self::TaskNotExecutable => "task_not_executable",
+            Self::TaskFixed => "task_fixed",
             Self::MutationConflict => "mutation_conflict",
             Self::VersionChanged => "version_changed",
             Self::LastOwner => "last_owner",
@@ -150,9 +177,24 @@ pub const fn task_definition_fence(reason: FenceReason) -> Word {
     fence("task_definition_fence_rejected", reason.word())
 }
 
+/// A refused trigger.
+pub const fn trigger_fence(reason: FenceReason) -> Word {
+    fence("trigger_fence_rejected", reason.word())
+}
+
 /// A refused cancellation.
 pub const fn run_cancellation_fence(reason: FenceReason) -> Word {
     fence("run_cancellation_fence_rejected", reason.word())
+}
+
+/// A refused request to try a Run again.
+pub const fn run_retry_fence(reason: FenceReason) -> Word {
+    fence("run_retry_fence_rejected", reason.word())
+}
+
+/// A refused resolution.
+pub const fn run_resolution_fence(reason: FenceReason) -> Word {
+    fence("run_resolution_fence_rejected", reason.word())
 }
 
 /// A refused access change.
@@ -202,5 +244,9 @@ pub const EXECUTOR_START_FAILED: &str = "EXECUTOR_START_FAILED";
 pub const EXITED_WITHOUT_RECEIPT: &str = "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT";
 /// Ownership could not be stored; the process was stopped.
 pub const OWNERSHIP_NOT_STORED: &str = "EXECUTOR_OWNERSHIP_NOT_STORED";
+/// Nobody could decide it, and somebody called it lost.
+pub const RESOLVED_LOST: &str = "RUN_RESOLVED_LOST";
+/// It was lost, and nothing tries it again (spec/execution section 13).
+pub const LOST_RETRY_DISABLED: &str = "RUN_LOST_RETRY_DISABLED";
 /// The log has a hole because writing to it failed.
 pub const LOG_WRITE_FAILED: &str = "LOG_WRITE_FAILED";

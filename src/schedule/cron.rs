@@ -6,11 +6,13 @@
 //! - five fields, or six with leading seconds; lists, ranges, steps, names; 0 and 7 are Sunday;
 //! - day of month and day of week: either suffices, unless one of the fields begins with a star:
 //!   then both must match;
-//! - an expression is *fixed* when none of its second, minute and hour fields begins with a star.
-//!   When clocks change, a fixed expression keeps its times of day, any other keeps its pace.
+//! - an expression is *fixed* when its hour field does not begin with a star. When clocks change, a
+//!   fixed expression keeps its times of day, any other keeps its pace.
 
 use super::civil::{DAY_SECONDS, Date, month_days, weekday};
 use super::cron_parse;
+
+pub use super::cron_parse::expand;
 
 /// The last year anything is due in. A local time behind it is never reached by `next`.
 pub const YEAR_MAX: i64 = 2199;
@@ -63,7 +65,7 @@ impl Cron {
         &self.text
     }
 
-    /// Whether it names times of day: none of its second, minute and hour fields begins with a star.
+    /// Whether it names times of day: its hour field does not begin with a star.
     pub fn is_fixed(&self) -> bool {
         self.fixed
     }

@@ -51,10 +51,14 @@ const SHORT_FORMS: &[(&str, &str)] = &[
     ("@hourly", "0 * * * *"),
 ];
 
-/// The fields a short form such as `@hourly` stands for, in any case; `None` for anything else,
-/// `@reboot` included, which is no time.
-pub fn expand(text: &str) -> Option<&'static str> {
-    let form = SHORT_FORMS.iter().find(|(short, _)| short.eq_ignore_ascii_case(text.trim_ascii()));
+/// Writes a short form such as `@hourly` out, in any case; anything else stays as it is, `@reboot`
+/// included, which is no time.
+pub fn expand(text: &str) -> &str {
+    long_form(text.trim_ascii()).unwrap_or(text)
+}
+
+fn long_form(short: &str) -> Option<&'static str> {
+    let form = SHORT_FORMS.iter().find(|(known, _)| known.eq_ignore_ascii_case(short));
     form.map(|(_, fields)| *fields)
 }
 
@@ -107,8 +111,8 @@ pub fn parse(text: &str) -> Result<Cron, CronError> {
         }
     };
     let [minute, hour, day, month, weekday] = rest else { return refuse(0, "five fields are needed") };
-    let (seconds, any_second) = seconds.map_or(Ok((1, false)), |field| read(&SECOND, field))?;
-    let (minutes, any_minute) = read(&MINUTE, minute)?;
+    let (seconds, _) = seconds.map_or(Ok((1, false)), |field| read(&SECOND, field))?;
+    let (minutes, _) = read(&MINUTE, minute)?;
     let (hours, any_hour) = read(&HOUR, hour)?;
     let (days, any_day) = read(&DAY, day)?;
     let (months, _) = read(&MONTH, month)?;
@@ -123,7 +127,7 @@ pub fn parse(text: &str) -> Result<Cron, CronError> {
         months,
         weekdays: (weekdays | weekdays >> 7) & 0x7f,
         both_days: any_day || any_weekday,
-        fixed: !(any_second || any_minute || any_hour),
+        fixed: !any_hour,
     };
     match cron.impossible() {
         None => Ok(cron),
@@ -153,7 +157,7 @@ fn short_form(short: &str) -> String {
     if short.eq_ignore_ascii_case("@reboot") {
         return "`@reboot` is no time; make a trigger on boot".into();
     }
-    match expand(short) {
+    match long_form(short) {
         Some(fields) => format!("short forms are not stored; write `{fields}` for `{short}`"),
         None => format!("there is no short form `{short}`; write five fields, such as `0 3 * * *`"),
     }
@@ -371,16 +375,16 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_is_fixed_when_no_time_field_begins_with_a_star() {
+    fn an_expression_is_fixed_when_its_hour_does_not_begin_with_a_star() {
         for (text, fixed) in [
             ("30 2 * * *", true),
             ("0 0-23 * * *", true),
             ("0,30 1-5/2 * * *", true),
             ("0 30 2 * * *", true),
             ("30 * * * *", false),
-            ("*/30 2 * * *", false),
+            ("*/30 2 * * *", true),
             ("0 */2 * * *", false),
-            ("* 30 2 * * *", false),
+            ("* 30 2 * * *", true),
         ] {
             assert_eq!(parse(text).unwrap().is_fixed(), fixed, "{text}");
         }
@@ -464,8 +468,8 @@ mod tests {
 
     #[test]
     fn short_forms_are_known_in_any_case() {
-        assert_eq!(expand("@Hourly\n"), Some("0 * * * *"));
-        assert_eq!((expand("@reboot"), expand("hourly"), expand("")), (None, None, None));
+        assert_eq!(expand("@Hourly\n"), "0 * * * *");
+        assert_eq!((expand("@reboot"), expand("hourly"), expand("")), ("@reboot", "hourly", ""));
         for (_, fields) in SHORT_FORMS {
             assert_eq!(parse(fields).unwrap().text, *fields);
         }

@@ -2,22 +2,20 @@
 
 use super::audit;
 use super::definition;
-use super::event::{self, Fact, Place};
+use super::event::Fact;
 use super::fail::Fail;
 use super::fence;
+use super::queue::{self, NewRun};
 use super::start::{AdmitStart, Admitted, Started};
 use super::thread::Operation;
 use super::tx::Tx;
-use crate::model::digest::Digest;
-use crate::model::event::{Actor, EventType};
-use crate::model::id::{AttemptId, RunId};
+use crate::model::event::Actor;
+use crate::model::id::RunId;
 use crate::model::json;
-use crate::model::life::{AttemptState, RunMove, RunState};
-use crate::model::name::Name;
 use crate::model::policy::Permission;
 use crate::model::task::TaskRef;
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::OptionalExtension as _;
 
 const OPERATION: &str = "task.start";
 const RUN_DAMAGED: Fail = Fail::Word("run_record_damaged");
@@ -32,7 +30,7 @@ impl Operation for AdmitStart {
         }
         // 3: before the task is looked at, so that a replay is answered whatever became of the task.
         let key = format!("ql3:task-start:v1:{}", self.mutation);
-        if let Some(run) = find_key(tx, &self.authority.project, &key)? {
+        if let Some(run) = queue::find(tx, &self.authority.project, &key)? {
             return self.replay(tx, run);
         }
         // 4: the definition that the caller has seen is the current one and switched on.
@@ -54,49 +52,39 @@ impl Operation for AdmitStart {
             Ok(executable) => executable.digest,
             Err(why) => return Ok(Started::Unavailable(why.word())),
         };
-        if is_full(tx)? {
+        if queue::is_full(tx)? {
             return Ok(Started::Unavailable("queue_full"));
         }
         // 6
-        self.insert(tx, &key, execution).map(Started::Accepted)
-    }
-}
-
-impl AdmitStart {
-    fn insert(&self, tx: &mut Tx<'_>, key: &str, execution: Digest) -> Result<Admitted, Fail> {
-        let now_ms = tx.now_ms();
-        let (run, attempt) = (RunId(tx.id(now_ms)?), AttemptId(tx.id(now_ms)?));
-        let state = RunState::Created.after(RunMove::Queue).ok_or(RUN_DAMAGED)?;
-        let sql = "INSERT INTO runs (id, project, task, task_revision, task_digest, status, version, event_sequence,
-                priority, origin, trigger_type, idempotency_key, created_at_ms, queued_at_ms)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, 2, 2, 0, 'manual', 'task_start', ?7, ?8, ?8)";
-        tx.conn.prepare_cached(sql)?.execute(params![
-            run,
-            self.authority.project,
-            self.task,
-            self.expected.revision,
-            self.expected.digest,
-            state,
-            key,
-            now_ms,
-        ])?;
-        let sql = "INSERT INTO attempts (run, number, id, status, callback_sequence, created_at_ms)
-            VALUES (?1, 1, ?2, ?3, 0, ?4)";
-        tx.conn.prepare_cached(sql)?.execute(params![run, attempt, AttemptState::Claimed, now_ms])?;
         let actor = Actor::Subject(self.authority.subject.clone());
-        let place = |sequence| Place { run, sequence, attempt_number: None, actor: &actor, at_ms: now_ms };
         let facts = [
             Fact::Definition(self.expected.digest),
             Fact::Execution(execution),
             Fact::Mutation(self.mutation),
             Fact::Fence(self.authority.fence),
         ];
-        event::append(tx, &place(1), EventType::Run(RunState::Created), &facts)?;
-        event::append(tx, &place(2), EventType::Run(state), &[])?;
+        let new = NewRun {
+            project: &self.authority.project,
+            task: &self.task,
+            task_ref: self.expected,
+            origin: "manual",
+            trigger_type: "task_start",
+            trigger: None,
+            serial: false,
+            scheduled_for_ms: None,
+            cause: None,
+            retry_of: None,
+            key: &key,
+            actor: &actor,
+            facts: &facts,
+        };
+        let admitted = queue::insert(tx, &new)?;
         audit::allowed(tx, &self.authority, OPERATION, self.task.as_str())?;
-        Ok(Admitted { run, attempt, task: self.task.clone(), task_ref: self.expected, queued_at_ms: now_ms })
+        Ok(Started::Accepted(admitted))
     }
+}
 
+impl AdmitStart {
     /// Compares with what is stored and answers from it, never from this request. The stored policy
     /// fence is history: a role that was given again may repeat its request.
     fn replay(&self, tx: &Tx<'_>, run: RunId) -> Result<Started, Fail> {
@@ -133,16 +121,4 @@ impl AdmitStart {
             && payload["definitionDigest"] == self.expected.digest.to_string();
         Ok(if same { Started::Existing(stored) } else { Started::Refused(FenceReason::MutationConflict) })
     }
-}
-
-fn find_key(tx: &Tx<'_>, project: &Name, key: &str) -> Result<Option<RunId>, Fail> {
-    let sql = "SELECT id FROM runs WHERE project = ?1 AND idempotency_key = ?2";
-    Ok(tx.conn.prepare_cached(sql)?.query_row(params![project, key], |row| row.get(0)).optional()?)
-}
-
-/// Whether no more Runs may wait. Counted in the index of what is open, so the history costs nothing.
-fn is_full(tx: &Tx<'_>) -> Result<bool, Fail> {
-    let sql = "SELECT count(*) FROM runs INDEXED BY runs_open WHERE finished_at_ms IS NULL AND status = 'queued'";
-    let queued: i64 = tx.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-    Ok(queued >= tx.limits.queued_runs as i64)
 }

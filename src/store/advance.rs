@@ -3,17 +3,19 @@
 //! An operation loads both, makes moves in memory (each appends its event and counts version and
 //! sequence), and saves once. A move that the tables refuse is `Raced`: the facts have moved on.
 
+use super::chain;
 use super::event::{self, Fact, Place};
 use super::fail::Fail;
 use super::journal;
 use super::retention;
+use super::retry;
 use super::start::{BeginStart, Complete, Completed, FailStart, Lose, Step, TakeOwnership};
 use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::digest::Digest;
 use crate::model::event::{Actor, EventType};
 use crate::model::id::{AttemptId, RunId, Uuid};
-use crate::model::life::{AttemptMove, AttemptState, CancelReason, RunMove, RunState, outcome};
+use crate::model::life::{AttemptMove, AttemptState, CancelReason, Outcome, RunMove, RunState, outcome};
 use crate::model::limits::TIME_MS_MAX;
 use crate::model::record::{Completion, Deadline, End};
 use rusqlite::{OptionalExtension as _, Row, params};
@@ -33,8 +35,8 @@ pub(super) struct Live {
     deadline: Option<Deadline>,
     handle: Option<String>,
     pid: Option<i32>,
-    run_error: Option<String>,
-    end: End,
+    pub(super) run_error: Option<String>,
+    pub(super) end: End,
     version: i64,
     sequence: i64,
     run_created_at_ms: i64,
@@ -45,8 +47,13 @@ pub(super) struct Live {
     attempt_started_at_ms: Option<i64>,
     attempt_finished_at_ms: Option<i64>,
     loaded_version: i64,
+    loaded_run_state: RunState,
     loaded_state: AttemptState,
-    now_ms: i64,
+    /// It has come to an end that other Runs may follow.
+    over: bool,
+    /// It waits for another Attempt from now on, for so long.
+    wait_ms: Option<i64>,
+    pub(super) now_ms: i64,
 }
 
 impl Live {
@@ -58,17 +65,18 @@ impl Live {
                 a.callback_sequence, a.log_artifact, a.handle, a.pid, a.created_at_ms, a.started_at_ms,
                 a.finished_at_ms, a.exit_code, a.signal, a.error_code, a.error_summary, a.log_complete, a.leftovers,
                 a.number = (SELECT max(number) FROM attempts WHERE run = r.id), a.deadline_at_ms, a.deadline_boot,
-                a.deadline_boot_ms
+                a.deadline_boot_ms, a.descendants IS NOT NULL
             FROM runs r JOIN attempts a ON a.run = r.id WHERE r.id = ?1 AND a.id = ?2";
         let now_ms = tx.now_ms();
         let mut query = tx.conn.prepare_cached(sql)?;
         let found = query.query_row(params![run, attempt], |row| {
             let requested: Option<i64> = row.get(3)?;
             let reason: Option<CancelReason> = row.get(4)?;
-            let (version, attempt_state) = (row.get(1)?, row.get(10)?);
+            let (version, run_state, attempt_state) = (row.get(1)?, row.get(0)?, row.get(10)?);
             Ok(Self {
                 run,
-                run_state: row.get(0)?,
+                run_state,
+                loaded_run_state: run_state,
                 version,
                 loaded_version: version,
                 sequence: row.get(2)?,
@@ -96,9 +104,12 @@ impl Live {
                     error_summary: row.get(22)?,
                     log_complete: row.get(23)?,
                     leftovers: row.get(24)?,
+                    unproven: row.get(29)?,
                 },
                 latest: row.get(25)?,
                 deadline: read_deadline(row, 26)?,
+                over: false,
+                wait_ms: None,
                 now_ms,
             })
         });
@@ -106,16 +117,21 @@ impl Live {
     }
 
     fn append(&mut self, tx: &mut Tx<'_>, kind: EventType, actor: &Actor, facts: &[Fact<'_>]) -> Result<(), Fail> {
+        let about_attempt = matches!(kind, EventType::Attempt(_));
+        self.append_about(tx, kind, about_attempt.then_some(self.number), actor, facts)
+    }
+
+    fn append_about(
+        &mut self,
+        tx: &mut Tx<'_>,
+        kind: EventType,
+        attempt_number: Option<i64>,
+        actor: &Actor,
+        facts: &[Fact<'_>],
+    ) -> Result<(), Fail> {
         self.version += 1;
         self.sequence += 1;
-        let about_attempt = matches!(kind, EventType::Attempt(_));
-        let place = Place {
-            run: self.run,
-            sequence: self.sequence,
-            attempt_number: about_attempt.then_some(self.number),
-            actor,
-            at_ms: self.now_ms,
-        };
+        let place = Place { run: self.run, sequence: self.sequence, attempt_number, actor, at_ms: self.now_ms };
         event::append(tx, &place, kind, facts).map(drop)
     }
 
@@ -130,6 +146,8 @@ impl Live {
         let Some(state) = self.run_state.after(step) else { return Ok(false) };
         self.run_state = state;
         self.append(tx, EventType::Run(state), actor, facts)?;
+        // One that was lost before has had its end: settling it later tells nobody anything new.
+        self.over |= (state.is_terminal() || state == RunState::Lost) && self.loaded_run_state != RunState::Lost;
         if state.is_terminal() {
             let earliest = self.run_started_at_ms.unwrap_or(self.run_created_at_ms).max(self.run_created_at_ms);
             self.run_finished_at_ms = Some(self.attempt_finished_at_ms.unwrap_or(self.now_ms).max(earliest));
@@ -157,6 +175,37 @@ impl Live {
         Ok(true)
     }
 
+    /// Ends the Run as its Attempt has ended, or lets it wait for another where its task says so.
+    pub(super) fn end_run(
+        &mut self,
+        tx: &mut Tx<'_>,
+        end: Outcome,
+        actor: &Actor,
+        facts: &[Fact<'_>],
+    ) -> Result<bool, Fail> {
+        match retry::delay(tx, self, self.end.unproven)? {
+            Some(delay_ms) => self.await_retry(tx, delay_ms),
+            None => self.move_run(tx, end.run_move(), actor, facts),
+        }
+    }
+
+    /// Lets the Run wait for another Attempt. A timeout's intent has ended the Attempt that it was
+    /// for, and goes with it.
+    pub(super) fn await_retry(&mut self, tx: &mut Tx<'_>, delay_ms: i64) -> Result<bool, Fail> {
+        self.cancel = None;
+        self.wait_ms = Some(delay_ms);
+        self.move_run(tx, RunMove::AwaitRetry, &Actor::System, &[Fact::DelayMs(delay_ms)])
+    }
+
+    /// Puts the Run in the queue again, with its next Attempt. Answers the Attempt's number.
+    pub(super) fn queue_again(&mut self, tx: &mut Tx<'_>) -> Result<Option<i64>, Fail> {
+        let number = self.number + 1;
+        self.run_error = None;
+        let claimed = EventType::Attempt(AttemptState::Claimed);
+        self.append_about(tx, claimed, Some(number), &Actor::System, &[])?;
+        Ok(self.move_run(tx, RunMove::Queue, &Actor::System, &[])?.then_some(number))
+    }
+
     /// Notes that somebody asked it to end. The first intent stays.
     pub(super) fn request_cancel(&mut self, tx: &mut Tx<'_>, reason: CancelReason, actor: &Actor) -> Result<(), Fail> {
         if self.cancel.is_none() {
@@ -166,8 +215,47 @@ impl Live {
         Ok(())
     }
 
+    /// Whether it is under way with a process of its own, as far as is stored.
+    pub(super) fn survives(&self) -> bool {
+        self.latest
+            && self.handle.is_some()
+            && matches!(self.run_state, RunState::Dispatching | RunState::Running)
+            && matches!(self.attempt_state, AttemptState::Starting | AttemptState::Running)
+    }
+
+    /// Makes a Run and an Attempt that have come to a handle running. Answers whether either was not.
+    pub(super) fn promote(&mut self, tx: &mut Tx<'_>, actor: &Actor) -> Result<bool, Fail> {
+        let at_ms = self.now_ms.max(self.attempt_created_at_ms);
+        let attempt = self.attempt_state == AttemptState::Starting;
+        if attempt && self.move_attempt(tx, AttemptMove::Run, actor, &[])? {
+            self.attempt_started_at_ms = Some(at_ms);
+        }
+        let run = self.run_state == RunState::Dispatching;
+        if run && self.move_run(tx, RunMove::Run, actor, &[])? {
+            self.run_started_at_ms.get_or_insert(at_ms);
+        }
+        Ok(attempt || run)
+    }
+
+    /// Whether nothing has happened since its process was last proven to live.
+    pub(super) fn is_reconciled(&self, tx: &Tx<'_>) -> Result<bool, Fail> {
+        let sql = "SELECT type = ?3 FROM run_events WHERE run = ?1 AND sequence = ?2";
+        let values = params![self.run, self.sequence, EventType::Reconciled.to_string()];
+        Ok(tx.conn.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?.unwrap_or(false))
+    }
+
+    /// Notes that its process was proven to live.
+    pub(super) fn note_reconciled(&mut self, tx: &mut Tx<'_>) -> Result<(), Fail> {
+        self.append(tx, EventType::Reconciled, &Actor::Reconciler, &[])
+    }
+
+    /// The Run's version, with what was appended.
+    pub(super) const fn version(&self) -> i64 {
+        self.version
+    }
+
     /// Stores both, each only if it is still as it was read.
-    pub(super) fn save(self, tx: &Tx<'_>) -> Result<(), Fail> {
+    pub(super) fn save(self, tx: &mut Tx<'_>) -> Result<(), Fail> {
         let sql = "UPDATE runs SET status = ?3, version = ?4, event_sequence = ?5, started_at_ms = ?6,
             finished_at_ms = ?7, cancel_requested_at_ms = ?8, cancel_reason = ?9, error_code = ?10,
             end_order = coalesce(end_order, ?11)
@@ -188,7 +276,7 @@ impl Live {
         let sql = "UPDATE attempts SET status = ?4, callback_sequence = ?5, token_digest = ?6, log_artifact = ?7,
             handle = ?8, pid = ?9, started_at_ms = ?10, finished_at_ms = ?11, exit_code = ?12, signal = ?13,
             error_code = ?14, error_summary = ?15, log_complete = ?16, leftovers = ?17, deadline_at_ms = ?18,
-            deadline_boot = ?19, deadline_boot_ms = ?20
+            deadline_boot = ?19, deadline_boot_ms = ?20, descendants = ?21
             WHERE run = ?1 AND number = ?2 AND status = ?3";
         let moved = tx.conn.prepare_cached(sql)?.execute(params![
             self.run,
@@ -211,8 +299,19 @@ impl Live {
             self.deadline.map(|deadline| deadline.at_ms),
             self.deadline.map(|deadline| *deadline.boot.as_bytes()),
             self.deadline.map(|deadline| deadline.boot_ms),
+            self.end.unproven.then_some("unproven"),
         ])?;
-        if changed == 1 && moved == 1 { Ok(()) } else { Err(Fail::Word("version_conflict")) }
+        if let Some(delay_ms) = self.wait_ms {
+            retry::note_wait(tx, self.run, self.now_ms, delay_ms)?;
+        }
+        if changed != 1 || moved != 1 {
+            return Err(Fail::Word("version_conflict"));
+        }
+        // One that is lost and will be tried again is not over.
+        if self.over && self.wait_ms.is_none() {
+            chain::follow(tx, &self)?;
+        }
+        Ok(())
     }
 
     /// Whether nothing of a start was ever stored: the precondition of T2.
@@ -335,7 +434,7 @@ impl Operation for FailStart {
         // A committed intent decides how it ended, however that came about (spec/execution 8.2).
         let end = outcome(1, live.cancel.map(|(_, reason)| reason));
         let ended = live.move_attempt(tx, end.attempt_move(), &Actor::System, &facts)?;
-        if !ended || !live.move_run(tx, end.run_move(), &Actor::System, &facts)? {
+        if !ended || !live.end_run(tx, end, &Actor::System, &facts)? {
             return Err(RACED);
         }
         live.save(tx)?;
@@ -353,9 +452,16 @@ impl Operation for Lose {
         }
         let facts = [Fact::ErrorCode(self.error_code)];
         live.end.error_code = Some(self.error_code.into());
+        live.end.unproven = self.unproven;
         live.run_error = Some(self.error_code.into());
         let lost = live.move_attempt(tx, AttemptMove::Lose, &Actor::System, &facts)?;
         if !lost || !live.move_run(tx, RunMove::Lose, &Actor::System, &facts)? {
+            return Err(RACED);
+        }
+        // Lost first, in the events too: what follows never looks as if the first had not been.
+        if let Some(delay_ms) = retry::delay(tx, &live, live.end.unproven)?
+            && !live.await_retry(tx, delay_ms)?
+        {
             return Err(RACED);
         }
         live.save(tx)?;
@@ -403,7 +509,7 @@ impl Operation for Complete {
         live.attempt_finished_at_ms = Some(done.finished_at_ms);
         live.run_error.clone_from(&done.end.error_code);
         let moved = live.move_attempt(tx, outcome.attempt_move(), &Actor::Executor, &facts)?;
-        if !moved || !live.move_run(tx, outcome.run_move(), &Actor::Executor, &[])? {
+        if !moved || !live.end_run(tx, outcome, &Actor::Executor, &[])? {
             return Err(RACED);
         }
         drop(facts);

@@ -5,6 +5,7 @@ use super::advance::Live;
 use super::audit;
 use super::fail::Fail;
 use super::fence;
+use super::retry;
 use super::start::Step;
 use super::thread::Operation;
 use super::tx::Tx;
@@ -59,7 +60,9 @@ impl Operation for RequestCancel {
         }
         let actor = Actor::Subject(self.authority.subject.clone());
         let done = intend(tx, self.run, CancelReason::User, &actor)?;
-        if done == CancelRequested::Accepted {
+        if done == CancelRequested::Accepted
+            || (done == CancelRequested::AlreadyRequested && retry::forbid(tx, self.run)?)
+        {
             audit::allowed(tx, &self.authority, OPERATION, &target)?;
         }
         Ok(done)
@@ -135,13 +138,15 @@ impl Operation for ListCancelling {
     }
 }
 
-/// T7: ends a Run that was asked to end, without a receipt: it never started (claimed), it is lost,
-/// or its process was stopped and is proven gone. Without an intent nothing is done.
+/// T7: ends a Run that was asked to end, without a receipt: it never started (claimed), it is lost, it
+/// waits for another Attempt, or its process was stopped and is proven gone. Without an intent nothing is done.
 pub struct EndAsked {
     /// The Run.
     pub run: RunId,
     /// Its latest Attempt.
     pub attempt: AttemptId,
+    /// Something of it may have got away when its supervisor was killed.
+    pub unproven: bool,
 }
 
 impl Operation for EndAsked {
@@ -154,13 +159,20 @@ impl Operation for EndAsked {
             return Ok(Step::Raced);
         }
         let actor = Actor::System;
-        // What never ran cannot have run out of time, and a lost Run's time is nobody's knowledge.
-        let never_ran = matches!(live.attempt_state, AttemptState::Claimed | AttemptState::Lost);
-        let end = if never_ran { Outcome::Cancelled } else { outcome(0, Some(reason)) };
+        // What never ran cannot have run out of time, a lost Run's time is nobody's knowledge, and one
+        // that waits for another Attempt has none.
+        let nothing_runs = !matches!(live.attempt_state, AttemptState::Starting | AttemptState::Running);
+        let end = if nothing_runs { Outcome::Cancelled } else { outcome(0, Some(reason)) };
+        live.end.unproven |= self.unproven;
         if live.attempt_state.is_active() && !live.move_attempt(tx, end.attempt_move(), &actor, &[])? {
             return Err(Fail::Word("version_conflict"));
         }
-        if !live.move_run(tx, end.run_move(), &actor, &[])? {
+        let ended = if nothing_runs {
+            live.move_run(tx, end.run_move(), &actor, &[])?
+        } else {
+            live.end_run(tx, end, &actor, &[])?
+        };
+        if !ended {
             return Err(Fail::Word("version_conflict"));
         }
         debug_assert!(live.run_state != RunState::Succeeded, "an intent never succeeds");

@@ -31,6 +31,14 @@ pub enum Fact<'a> {
     Leftovers(i64),
     /// Why it was asked to end.
     CancelReason(&'static str),
+    /// How long it waits for another Attempt.
+    DelayMs(i64),
+    /// The trigger revision that made it, and its digest.
+    Trigger(i64, Digest),
+    /// The Run whose end started it.
+    Cause(RunId),
+    /// The Run that was tried again with this one.
+    RetryOf(RunId),
 }
 
 impl Fact<'_> {
@@ -48,6 +56,13 @@ impl Fact<'_> {
             Self::ErrorCode(code) => ("errorCode", code.into()),
             Self::Leftovers(count) => ("leftovers", count.into()),
             Self::CancelReason(reason) => ("reason", reason.into()),
+            Self::DelayMs(delay_ms) => ("delayMs", delay_ms.into()),
+            Self::Trigger(revision, digest) => {
+                payload.insert("triggerRevision".into(), revision.into());
+                ("triggerDigest", digest.to_string().into())
+            }
+            Self::Cause(run) => ("causeRunId", run.to_string().into()),
+            Self::RetryOf(run) => ("retryOfRunId", run.to_string().into()),
         };
         payload.insert(name.into(), value);
     }

@@ -14,7 +14,8 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
 
 const RUN: &str = "id, task, task_revision, task_digest, status, version, event_sequence, priority, origin, trigger_id,
-    created_at_ms, queued_at_ms, started_at_ms, finished_at_ms, cancel_requested_at_ms, cancel_reason, error_code";
+    created_at_ms, queued_at_ms, started_at_ms, finished_at_ms, cancel_requested_at_ms, cancel_reason, error_code,
+    next_attempt_at_ms, retry_of";
 
 fn read_run(row: &Row<'_>) -> rusqlite::Result<Run> {
     Ok(Run {
@@ -34,12 +35,14 @@ fn read_run(row: &Row<'_>) -> rusqlite::Result<Run> {
         cancel_requested_at_ms: row.get(14)?,
         cancel_reason: row.get(15)?,
         error_code: row.get(16)?,
+        next_attempt_at_ms: row.get(17)?,
+        retry_of: row.get(18)?,
         attempt: None,
     })
 }
 
 /// Reads an Attempt from the columns id, number, status, the three times, log artifact, handle and
-/// how it ended, which start at `at`.
+/// how it ended (the last of them `descendants IS NOT NULL`), which start at `at`.
 pub(super) fn read_attempt(row: &Row<'_>, at: usize) -> rusqlite::Result<Attempt> {
     Ok(Attempt {
         id: row.get(at)?,
@@ -57,13 +60,15 @@ pub(super) fn read_attempt(row: &Row<'_>, at: usize) -> rusqlite::Result<Attempt
             error_summary: row.get(at + 11)?,
             log_complete: row.get(at + 12)?,
             leftovers: row.get(at + 13)?,
+            unproven: row.get(at + 14)?,
         },
     })
 }
 
 fn attempt(tx: &Tx<'_>, run: RunId, number: Option<i64>) -> Result<Option<Attempt>, Fail> {
     let sql = "SELECT id, number, status, created_at_ms, started_at_ms, finished_at_ms,
-            CASE WHEN log_retired_at_ms IS NULL THEN log_artifact END, handle, exit_code, signal, error_code, error_summary, log_complete, leftovers
+            CASE WHEN log_retired_at_ms IS NULL THEN log_artifact END, handle, exit_code, signal, error_code, error_summary, log_complete, leftovers,
+            descendants IS NOT NULL
         FROM attempts WHERE run = ?1 AND number = coalesce(?2, (SELECT max(number) FROM attempts WHERE run = ?1))";
     let mut query = tx.conn.prepare_cached(sql)?;
     Ok(query.query_row(params![run, number], |row| read_attempt(row, 0)).optional()?)
@@ -246,6 +251,8 @@ pub struct CountRuns;
 pub struct RunCounts {
     /// Waiting for a place.
     pub queued: usize,
+    /// Waiting for another Attempt.
+    pub retry_wait: usize,
     /// Dispatching or running.
     pub active: usize,
     /// Lost and not settled.
@@ -264,6 +271,7 @@ impl Operation for CountRuns {
             let count: usize = row.get(1)?;
             match row.get(0)? {
                 RunState::Queued => counts.queued += count,
+                RunState::RetryWait => counts.retry_wait += count,
                 RunState::Dispatching | RunState::Running => counts.active += count,
                 RunState::Lost => counts.lost += count,
                 _ => {}

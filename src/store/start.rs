@@ -40,6 +40,37 @@ pub enum Started {
     Unavailable(&'static str),
 }
 
+/// Tries an ended Run again: a new Run, pinned to the same revision, with its `allowed` audit row.
+pub struct AdmitRetry {
+    /// Who asks and on what basis.
+    pub authority: Authority,
+    /// The Run that has ended.
+    pub run: RunId,
+    /// The mutation's name.
+    pub mutation: MutationId,
+}
+
+/// What became of trying a Run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// A new Run is queued.
+    Accepted(Admitted),
+    /// The same mutation was admitted before; this is what it made.
+    Existing(Admitted),
+    /// No such Run in this project.
+    NotFound,
+    /// Its task was deleted.
+    TaskNotFound,
+    /// It has not ended badly: it is in this state.
+    NotEnded(RunState),
+    /// This subject has tried too many again within a minute.
+    TooMany,
+    /// A fence did not hold.
+    Refused(FenceReason),
+    /// 503 with this machine word as reason, as for a start.
+    Unavailable(&'static str),
+}
+
 /// The identities of an admitted Run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
@@ -72,9 +103,24 @@ pub struct Candidate {
     pub trigger: Option<String>,
     /// The instant it was scheduled for, if it was.
     pub scheduled_for_ms: Option<i64>,
+    /// The Run whose end started it, if one did.
+    pub cause: Option<Cause>,
     /// What to run; `None` when the pinned execution revision or recipe is missing or does not
     /// match its digest: the Run must be failed with a reason, not started.
     pub command: Option<Command>,
+}
+
+/// The Run whose end started another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The Run.
+    pub run: RunId,
+    /// Its task.
+    pub task: Name,
+    /// How it ended.
+    pub outcome: RunState,
+    /// Its last Attempt's exit code, if there was one.
+    pub exit_code: Option<i32>,
 }
 
 /// Reads one page of candidates: runtime-owned queued Runs without a cancel intent whose latest
@@ -152,6 +198,9 @@ pub struct Lose {
     pub attempt: AttemptId,
     /// The machine word.
     pub error_code: &'static str,
+    /// Something of it may have got away when its supervisor was killed; such an Attempt is never
+    /// followed by another one by itself (design D6).
+    pub unproven: bool,
 }
 
 /// T6: applies a receipt. Attempt and Run to their end by spec/execution 8.2.
@@ -182,6 +231,8 @@ pub struct InFlight {
     pub run_state: RunState,
     /// Its version, for the final proof.
     pub run_version: i64,
+    /// The pid stored beside the handle; one that the handle does not name makes it invalid.
+    pub pid: Option<i32>,
     /// Its active Attempts; anything but one is ambiguous.
     pub active_attempts: usize,
     /// The latest Attempt.
@@ -192,6 +243,8 @@ pub struct InFlight {
     pub deadline: Option<Deadline>,
     /// Between TERM and KILL, as the task says.
     pub grace_ms: i64,
+    /// Whether its shim may stay after its receipt, as the task says; assumed when nobody can say.
+    pub keeps: bool,
 }
 
 /// Reads every dispatching or running Run, by Run id, at most `limit`; one more is fetched to tell

@@ -9,7 +9,7 @@ use serde_json::json;
 fn target(route: &Route) -> String {
     let id = "018f5e7a-9b1c-7def-8123-456789abcdef";
     let path = route.template.replace("{project}", "default").replace("{run}", id).replace("{attempt}", id);
-    path.replace("{task}", "nothing").replace("{credential}", "nothing")
+    path.replace("{task}", "nothing").replace("{credential}", "nothing").replace("{trigger}", "nothing")
 }
 
 fn method(route: &Route) -> &'static str {
@@ -23,7 +23,7 @@ fn method(route: &Route) -> &'static str {
 
 /// Who may use what: spec/control section 1, written out.
 #[rustfmt::skip]
-const MAY: [(&str, [bool; 4]); 16] = [
+const MAY: [(&str, [bool; 4]); 23] = [
     //                    owner  admin  operator viewer
     ("project.status",    [true, true,  true,    true]),
     ("task.list",         [true, true,  true,    true]),
@@ -35,7 +35,14 @@ const MAY: [(&str, [bool; 4]); 16] = [
     ("run.get",           [true, true,  true,    true]),
     ("run.events.list",   [true, true,  true,    true]),
     ("run.cancel",        [true, true,  true,    false]),
+    ("trigger.list",      [true, true,  true,    true]),
+    ("trigger.get",       [true, true,  true,    true]),
+    ("trigger.put",       [true, true,  true,    false]),
+    ("trigger.delete",    [true, true,  false,   false]),
+    ("run.retry",         [true, true,  true,    false]),
     ("run.log.read",      [true, true,  true,    true]),
+    ("run.evidence",      [true, true,  true,    true]),
+    ("run.resolve",       [true, true,  false,   false]),
     ("access.list",       [true, true,  false,   false]),
     ("access.bind",       [true, true,  false,   false]),
     ("credential.create", [true, true,  false,   false]),
@@ -75,7 +82,7 @@ fn role_matrix_for_every_route() {
             decided += 1;
         }
     }
-    assert_eq!(decided, 16 * 4);
+    assert_eq!(decided, MAY.len() * 4);
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn public_routes_need_nobody_and_name_nobody() {
     world.put_task("a-secret-name", None, true);
     let (status, health) = world.get("", "/api/health");
     assert_eq!((status, &health["status"]), (200, &json!("ok")));
-    assert_eq!(health["runs"], json!({"queued": 0, "active": 0, "lost": 0}));
+    assert_eq!(health["runs"], json!({"queued": 0, "retryWait": 0, "active": 0, "lost": 0}));
     let (status, capabilities) = world.get("", "/api/v3/capabilities");
     assert_eq!((status, &capabilities["profile"]), (200, &json!("edge")));
     assert_eq!(capabilities["budgets"]["mutationBodyBytes"], 512);

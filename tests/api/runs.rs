@@ -59,6 +59,7 @@ fn a_run_shows_its_exact_fields_and_nothing_of_the_machine() {
     assert_eq!(keys(&body["run"]), want);
     let want = [
         "createdAtMs",
+        "descendants",
         "errorCode",
         "errorSummary",
         "exitCode",
@@ -213,7 +214,7 @@ fn status_counts_without_names() {
     let (status, body) = world.get(&world.owner, "status");
     assert_eq!(status, 200);
     let status = &body["status"];
-    assert_eq!(status["runs"], json!({"queued": 1, "active": 1, "lost": 0}));
+    assert_eq!(status["runs"], json!({"queued": 1, "retryWait": 0, "active": 1, "lost": 0}));
     assert_eq!((&status["listen"], &status["profile"]), (&json!("127.0.0.1:5700"), &json!("edge")));
     let (_, health) = world.get("", "/api/health");
     assert_eq!(health["runs"], status["runs"]);

@@ -71,8 +71,8 @@ fn a_wrong_definition_is_refused_by_its_field() {
     let invalid = "invalid_task_definition";
     for (body, want, field) in [
         (with("/spec/config/timeoutMs", json!(0)), invalid, "timeoutMs"),
-        (with("/spec/config/retry", json!({})), unsupported, "retry"),
-        (with("/spec/config/leftovers", json!("keep")), unsupported, "leftovers"),
+        (with("/spec/config/nice", json!(5)), unsupported, "nice"),
+        (with("/spec/config/leftovers", json!("some")), invalid, "leftovers"),
         (with("/spec/schema", json!("acme/thing@v1")), unsupported, "spec.schema"),
         (with("/kind", json!("workflow")), unsupported, "kind"),
         (with("/spec/config/nonsense", json!(1)), invalid, "nonsense"),

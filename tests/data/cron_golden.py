@@ -73,7 +73,7 @@ def matches(f, local):
 def walk(expression, name, after, count=5):
     """Every instant from before `after` on, with the local time that the clock has reached so far."""
     f, tz = fields(expression), zone(name)
-    fixed = not (f[0][1] or f[1][1] or f[2][1])
+    fixed = not f[2][1]
     offset = lambda at: int(dt.datetime.fromtimestamp(at, tz).utcoffset().total_seconds())
     step = 1 if f[0][0] != {0} or any(offset(at) % 60 for at in (after, after + 3 * DAY)) else 60
     fires, block = [], after // DAY * DAY - 2 * DAY

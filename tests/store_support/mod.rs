@@ -111,9 +111,21 @@ pub fn definition(script: &str, enabled: bool) -> Definition {
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// A new task that is tried again after so long, twice at most.
+pub fn put_retrying(task: &str, delay_ms: i64) -> PublishTask {
+    let spec = json!({"schema": SCHEMA, "config": {
+        "command": {"kind": "shell", "command": "true"},
+        "retry": {"maxAttempts": 3, "delayMs": delay_ms, "on": ["failed", "timed_out", "lost"], "safety": "idempotent"},
+    }});
+    let definition = Definition::check("Try".into(), None, "command", &spec, BTreeMap::new(), true);
+    let definition = definition.unwrap_or_else(|e| panic!("{e}"));
+    let put = TaskPut { task: name(task), mutation: mutation(), expected_revision: None, definition, repin: true };
+    PublishTask { authority: authority(), put }
+}
+
 pub fn put(task: &str, expected_revision: Option<i64>, script: &str, enabled: bool) -> PublishTask {
     let definition = definition(script, enabled);
-    let put = TaskPut { task: name(task), mutation: mutation(), expected_revision, definition };
+    let put = TaskPut { task: name(task), mutation: mutation(), expected_revision, definition, repin: true };
     PublishTask { authority: authority(), put }
 }
 
@@ -165,6 +177,14 @@ impl Bench {
 
     pub fn task(&self, task: &str) -> TaskRef {
         match self.call(put(task, None, "true", true)) {
+            Published::Created(head) => head.task_ref,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A task that is tried again.
+    pub fn retrying(&self, task: &str, delay_ms: i64) -> TaskRef {
+        match self.call(put_retrying(task, delay_ms)) {
             Published::Created(head) => head.task_ref,
             other => panic!("{other:?}"),
         }

@@ -7,7 +7,7 @@ use qinglet::execution::Engine;
 use qinglet::execution::board::{Board, WaitReason};
 use qinglet::execution::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
-    Now, Receipt, ReceiptRead, Signalled, Stop,
+    Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
 };
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
@@ -15,16 +15,19 @@ use qinglet::model::life::{AttemptState, RunState};
 use qinglet::model::limits::EDGE;
 use qinglet::model::name::Name;
 use qinglet::model::policy::{Authority, Fence, Subject};
-use qinglet::model::record::{End, Event, Run};
+use qinglet::model::record::{End, Event, Run, Schedule};
 use qinglet::model::task::{Definition, TaskPut, TaskRef};
+use qinglet::model::trigger::Trigger;
 use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
 use qinglet::store::cancel::{CancelRequested, RequestCancel};
 use qinglet::store::open::{self, Options};
-use qinglet::store::runs::{GetRun, ListEvents};
+use qinglet::store::resolve::{ResolveRun, Resolved, Resolver};
+use qinglet::store::runs::{GetRun, ListEvents, ListRuns, RunCursor};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
-use qinglet::store::state::StateDir;
+use qinglet::store::state::{StateDir, StateLock};
 use qinglet::store::tasks::{PublishTask, Published};
+use qinglet::store::triggers::{GetTrigger, PutTrigger, TriggerPut};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,13 +69,28 @@ pub struct World {
     pub signal_answer: Option<Signalled>,
     pub inspect_answer: Option<Inspection>,
     pub deaf: bool,
+    /// Not even KILL ends anything.
+    pub frozen: bool,
+    /// What a sweep finds.
+    pub sweep_answer: Swept,
+    pub sweeps: usize,
+    /// What reading a receipt gives, instead of what is there.
+    pub receipt_answer: Option<ReceiptRead>,
+    /// What lies in a receipt's place cannot be moved.
+    pub stuck_receipts: bool,
     pub room: Result<(), WaitReason>,
     pub seen_at_launch: Option<Seen>,
     pub state_at_release: Option<(RunState, AttemptState)>,
     /// The wall clock.
     pub wall_ms: i64,
+    /// Something keeps it right.
+    pub synchronised: bool,
+    /// Which boot it is.
+    pub boot: u8,
     /// What each log takes.
     pub logs: BTreeMap<String, u64>,
+    /// How many logs were made.
+    pub logs_made: usize,
     /// What the next log takes.
     pub log_bytes: u64,
     /// The size of the log file system.
@@ -98,6 +116,7 @@ pub struct Bench {
     authority: Authority,
     task: TaskRef,
     folder: PathBuf,
+    lock: StateLock,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -134,13 +153,15 @@ impl Bench {
     pub fn with(config: serde_json::Value) -> Self {
         let turn = faults::turn();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("qinglet-protocol-{}-{number}", std::process::id()));
+        // In memory where there is a place for it: syncs are not what these tests are about.
+        let memory = std::path::Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = parent.join(format!("qinglet-protocol-{}-{number}", std::process::id()));
         let state = StateDir::create(&folder).unwrap();
         let lock = state.lock("test").unwrap();
         let options = || Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
         open::init(&state, &lock, &options()).unwrap();
         let store = Store::start(&state, &lock, options()).unwrap();
-        std::mem::forget(lock);
         let subject = Subject::parse("owner").unwrap();
         let boot = BootstrapOwner { subject: subject.clone(), credential_id: "c".into(), secret_digest: [1; 32] };
         assert!(store.call(boot).unwrap());
@@ -155,8 +176,13 @@ impl Bench {
         let Ok(definition) = Definition::check("T".into(), None, "command", &spec, BTreeMap::new(), true) else {
             panic!()
         };
-        let put =
-            TaskPut { task: Name::parse("t").unwrap(), mutation: mutation(), expected_revision: None, definition };
+        let put = TaskPut {
+            task: Name::parse("t").unwrap(),
+            mutation: mutation(),
+            expected_revision: None,
+            definition,
+            repin: false,
+        };
         let Published::Created(head) = store.call(PublishTask { authority: authority.clone(), put }).unwrap() else {
             panic!()
         };
@@ -175,11 +201,19 @@ impl Bench {
             signal_answer: None,
             inspect_answer: None,
             deaf: false,
+            frozen: false,
+            sweep_answer: Swept::Empty,
+            sweeps: 0,
+            receipt_answer: None,
+            stuck_receipts: false,
             room: Ok(()),
             seen_at_launch: None,
             state_at_release: None,
             wall_ms: wall_ms(),
+            synchronised: true,
+            boot: 7,
             logs: BTreeMap::new(),
+            logs_made: 0,
             log_bytes: 1000,
             log_space: 1 << 40,
             removals: 0,
@@ -192,6 +226,7 @@ impl Bench {
             authority,
             task: head.task_ref,
             folder,
+            lock,
             _turn: turn,
         }
     }
@@ -204,6 +239,35 @@ impl Bench {
             Started::Accepted(admitted) => admitted.run,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Makes a trigger of the one task.
+    pub fn trigger(&self, id: &str, spec: &serde_json::Value) {
+        let trigger = Trigger::check(Name::parse("t").unwrap(), self.task, spec, true).unwrap();
+        let put = PutTrigger {
+            authority: self.authority.clone(),
+            id: Name::parse(id).unwrap(),
+            mutation: mutation(),
+            expected_revision: None,
+            trigger,
+            boot: None,
+        };
+        assert!(matches!(self.store.call(put).unwrap(), TriggerPut::Created(_)));
+    }
+
+    /// How far a trigger has come.
+    pub fn schedule(&self, id: &str) -> Schedule {
+        let get = GetTrigger { project: Name::default_project(), id: Name::parse(id).unwrap() };
+        self.store.call(get).unwrap().unwrap().schedule
+    }
+
+    /// Every Run there is, oldest first, with the instant it was for.
+    pub fn runs(&self) -> Vec<(RunId, RunState)> {
+        let list = ListRuns { project: Name::default_project(), task: None, state: None, after: None, limit: 64 };
+        let (mut runs, more) = self.store.call(list).unwrap();
+        assert!(!more, "more runs than a test should make");
+        runs.reverse();
+        runs.into_iter().map(|run| (run.id, run.state)).collect()
     }
 
     pub fn engine(&self) -> Engine<impl Host + use<>> {
@@ -282,6 +346,47 @@ impl Bench {
         }
     }
 
+    /// Lets so much time pass on both clocks, in steps that no grace is shorter than.
+    pub fn live<H: Host>(&self, engine: &mut Engine<H>, ms: u64) {
+        const STEP_MS: u64 = 10_000;
+        for step in 0..ms.div_ceil(STEP_MS) {
+            let ms = STEP_MS.min(ms - step * STEP_MS);
+            self.world(|w| {
+                w.boot_ms += ms;
+                w.wall_ms += ms as i64;
+            });
+            self.settle_schedules(engine);
+        }
+    }
+
+    /// Turns until schedules have nothing to do at this time, within a bound.
+    pub fn settle_schedules<H: Host>(&self, engine: &mut Engine<H>) {
+        self.rest(engine);
+        for _ in 0..2_000 {
+            engine.turn();
+            if engine.schedules_rest() {
+                return;
+            }
+            self.breathe();
+        }
+        panic!("schedules do not come to rest");
+    }
+
+    /// A few turns.
+    pub fn rest<H: Host>(&self, engine: &mut Engine<H>) {
+        for _ in 0..4 {
+            engine.turn();
+            self.breathe();
+        }
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn set_clock<H: Host>(&self, engine: &mut Engine<H>, by_ms: i64) {
+        self.world(|w| w.wall_ms += by_ms);
+        engine.clock_was_set();
+        self.settle_schedules(engine);
+    }
+
     /// Lets the store work again.
     pub fn heal(&self) {
         faults::disarm();
@@ -328,6 +433,52 @@ impl Bench {
         let authority = self.authority.clone();
         let asked = self.store.call(RequestCancel { authority, run, mutation: mutation() }).unwrap();
         assert_eq!(asked, CancelRequested::Accepted);
+    }
+
+    /// Somebody settles a Run by hand.
+    pub fn resolve(&self, run: RunId) -> Resolved {
+        let by = Resolver::Subject(self.authority.clone());
+        self.store.call(ResolveRun { by, run, mutation: mutation(), version: self.run(run).version }).unwrap()
+    }
+
+    /// How many Runs are in this state.
+    pub fn count(&self, state: RunState) -> usize {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let list = ListRuns { project: Name::default_project(), task: None, state: Some(state), after, limit: 64 };
+            let (page, more) = self.store.call(list).unwrap();
+            count += page.len();
+            after = page.last().map(|run| RunCursor { created_at_ms: run.created_at_ms, run: run.id });
+            if !more {
+                return count;
+            }
+        }
+    }
+
+    /// What happened to a Run.
+    pub fn events(&self, run: RunId) -> Vec<String> {
+        let list = ListEvents { project: Name::default_project(), run, after_sequence: 0, limit: 64 };
+        let (events, _) = self.store.call(list).unwrap().unwrap();
+        events.iter().map(|event| event.kind.to_string()).collect()
+    }
+
+    /// Somebody outside changes the store.
+    pub fn tamper(&mut self, sql: &str) {
+        self.store.close();
+        let file = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
+        let file = file.into_iter().find(|path| path.extension().is_some_and(|e| e == "db")).unwrap();
+        rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap();
+        let state = StateDir::open(&self.folder).unwrap();
+        let options = Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
+        self.store = Store::start(&state, &self.lock, options).unwrap();
+    }
+
+    /// One living process has left its receipt and stays for what it keeps.
+    pub fn leave_receipt_and_stay(&self) {
+        self.world(|w| {
+            let (attempt, process) = w.alive.first_key_value().expect("a living process");
+            w.receipts.insert(*attempt, receipt(process.run, *attempt, process.token, 0, None));
+        });
     }
 
     /// This Run's process ended while no daemon was there, without a receipt.
@@ -383,6 +534,10 @@ impl Drop for SimHold {
     }
 }
 
+fn artifact(attempt: AttemptId) -> String {
+    format!("local-{}", &attempt.to_string().replace('-', "")[2..])
+}
+
 impl Host for SimHost {
     fn now(&self) -> Now {
         let world = self.world.lock().unwrap();
@@ -399,9 +554,10 @@ impl Host for SimHost {
     }
 
     fn allocate_log(&self, _: RunId, attempt: AttemptId, _: Option<i64>) -> Option<LogGrant> {
-        let artifact = format!("local-{}", &attempt.to_string().replace('-', "")[2..]);
+        let artifact = artifact(attempt);
         let mut world = self.world.lock().unwrap();
         let bytes = world.log_bytes;
+        world.logs_made += 1;
         world.logs.insert(artifact.clone(), bytes);
         Some(LogGrant { artifact, folder: PathBuf::new(), bytes_max: 1 << 20 })
     }
@@ -443,21 +599,26 @@ impl Host for SimHost {
     }
 
     fn boot(&self) -> Option<Uuid> {
-        Some(Uuid::from_bytes([7; 16]))
+        Some(Uuid::from_bytes([self.world.lock().unwrap().boot; 16]))
     }
 
     fn kill_descendants(&self, handle: &str) -> Option<usize> {
         let mut world = self.world.lock().unwrap();
         world.kills += 1;
         let found = world.alive.keys().find(|attempt| handle.ends_with(&attempt.to_string())).copied()?;
+        if world.frozen {
+            return Some(1);
+        }
         let process = world.alive.remove(&found)?;
         world.receipts.insert(found, receipt(process.run, found, process.token, 137, Some(9)));
         world.exited.push(found);
         Some(1)
     }
 
-    fn sweep(&self, _: &str, _: RunId) -> Option<bool> {
-        Some(true)
+    fn sweep(&self, _: &str, _: RunId) -> Swept {
+        let mut world = self.world.lock().unwrap();
+        world.sweeps += 1;
+        world.sweep_answer
     }
 
     fn signal(&self, handle: &str, stop: Stop) -> Signalled {
@@ -486,8 +647,22 @@ impl Host for SimHost {
         std::mem::take(&mut self.world.lock().unwrap().exited)
     }
 
+    fn watch_receipt(&self, _: AttemptId) -> bool {
+        false
+    }
+
+    fn forget_receipt(&self, _: AttemptId) {}
+
+    fn published(&self) -> Vec<AttemptId> {
+        Vec::new()
+    }
+
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
-        match self.world.lock().unwrap().receipts.get(&attempt) {
+        let world = self.world.lock().unwrap();
+        if let Some(answer) = &world.receipt_answer {
+            return answer.clone();
+        }
+        match world.receipts.get(&attempt) {
             Some(receipt) => ReceiptRead::Found(receipt.clone()),
             None => ReceiptRead::Absent,
         }
@@ -500,13 +675,16 @@ impl Host for SimHost {
 
     fn quarantine_receipt(&self, attempt: AttemptId) -> bool {
         let mut world = self.world.lock().unwrap();
+        if world.stuck_receipts {
+            return false;
+        }
         world.receipts.remove(&attempt);
         world.quarantined += 1;
         true
     }
 
     fn clock_synchronised(&self) -> bool {
-        true
+        self.world.lock().unwrap().synchronised
     }
 
     fn clear_receipt(&self, attempt: AttemptId) -> Cleared {
@@ -530,6 +708,10 @@ impl Host for SimHost {
 
     fn log_taken_bytes(&self, artifact: &str) -> Option<u64> {
         self.world.lock().unwrap().logs.get(artifact).copied()
+    }
+
+    fn discard_log(&self, _: RunId, attempt: AttemptId) {
+        self.world.lock().unwrap().logs.remove(&artifact(attempt));
     }
 
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {

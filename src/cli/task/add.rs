@@ -23,9 +23,10 @@ pub const COMMAND: Command = Command {
         Flag::value("grace", "TIME", "from asking it to end to forcing it, like 5s or 2m; 5s when not given"),
         Flag::value("timeout", "TIME", "after so long it is ended, like 90s, 10m or 2h; never when not given"),
         Flag::switch("disabled", "store it switched off"),
-        Flag::later("retry", "N"),
+        Flag::value("retry", "N", "try again up to N times when it failed or timed out; 0 when not given"),
+        Flag::value("retry-delay", "TIME", "before the first retry, then twice as long each time; 1s when not given"),
         Flag::later("run-as", "USER[:GROUP]"),
-        Flag::value("leftovers", "kill", "what becomes of processes it leaves behind"),
+        Flag::value("leftovers", "kill|keep", "what becomes of processes it leaves behind; kill when not given"),
         Flag::later("secret-env", "NAME=SECRET"),
     ],
     summary: "add a task",
@@ -53,10 +54,13 @@ fn add(context: &Context, given: &Given) -> Result<Exit, Failure> {
     if let Some(timeout) = given.text("timeout")? {
         config["timeoutMs"] = duration("timeout", timeout, 1, limits::TIMEOUT_MS_MAX)?.into();
     }
+    if let Some(retry) = retry(given)? {
+        config["retry"] = retry;
+    }
     match given.text("leftovers")? {
-        None | Some("kill") => {}
-        Some("keep") => return Err(Failure::usage("--leftovers keep is not in this version; leave it out")),
-        Some(_) => return Err(Failure::usage("--leftovers must be kill")),
+        None => {}
+        Some(word) if command::Leftovers::parse(word).is_some() => config["leftovers"] = word.into(),
+        Some(_) => return Err(Failure::usage("--leftovers must be kill or keep")),
     }
     let definition = put::check(&json!({
         "name": given.text("name")?.unwrap_or(id.as_str()),
@@ -89,6 +93,25 @@ fn environment(pairs: &[&str]) -> Result<Vec<Value>, Failure> {
         Ok(json!({"name": name, "kind": "public", "value": value}))
     };
     pairs.iter().map(entry).collect()
+}
+
+fn retry(given: &Given) -> Result<Option<Value>, Failure> {
+    let delay = given.text("retry-delay")?;
+    let Some(text) = given.text("retry")? else {
+        return match delay {
+            Some(_) => Err(Failure::usage("--retry-delay needs --retry N")),
+            None => Ok(None),
+        };
+    };
+    let most = limits::ATTEMPTS_MAX - 1;
+    let again = text.parse().ok().filter(|again| (0..=most).contains(again)).ok_or_else(|| {
+        Failure::usage(format!("--retry must be a whole number from 0 to {most}: how often to try again"))
+    })?;
+    let mut retry = json!({"maxAttempts": again + 1});
+    if let Some(delay) = delay {
+        retry["delayMs"] = duration("retry-delay", delay, 0, limits::RETRY_DELAY_MS_MAX)?.into();
+    }
+    Ok(Some(retry))
 }
 
 fn duration(option: &str, text: &str, least_ms: i64, most_ms: i64) -> Result<i64, Failure> {

@@ -6,12 +6,14 @@ use super::super::context::{Context, note, print, print_json};
 use super::super::failure::Failure;
 use super::super::table::Table;
 use super::super::time::now_ms;
-use crate::model::limits::{PREVIEW_FIRES_DEFAULT, PREVIEW_FIRES_MAX};
+use crate::model::limits::PREVIEW_MAX;
 use crate::model::word::Exit;
 use crate::schedule::civil::{DAY_SECONDS, clock_text, offset_text, parse_rfc3339, weekday};
+use crate::schedule::cron::{Cron, expand};
+use crate::schedule::host_zone;
 use crate::schedule::next::fires;
 use crate::schedule::zone::Source;
-use crate::schedule::{Cron, Zone, expand, host_zone};
+use crate::schedule::zone::Zone;
 use serde_json::json;
 
 /// The command.
@@ -26,15 +28,17 @@ pub const COMMAND: Command = Command {
     ],
     summary: "show when a cron expression is due",
     more: "EXPR is five fields in quotes (minute, hour, day of month, month, day of week), six with leading\n\
-           seconds, or a short form such as @hourly. When clocks change, an expression whose second, minute\n\
-           and hour do not begin with a star keeps its times of day, any other its pace.",
+           seconds, or a short form such as @hourly. When clocks change, an expression whose hour does\n\
+           not begin with a star keeps its times of day, any other its pace.",
     body: Some(preview),
 };
+
+const COUNT_DEFAULT: usize = 5;
 
 fn preview(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let (zone, whence) = zone(given)?;
     let typed = given.arg(0);
-    let cron = Cron::parse(expand(typed).unwrap_or(typed))
+    let cron = Cron::parse(expand(typed))
         .map_err(|e| Failure::usage(format!("the expression \"{}\" is refused at {e}", typed.escape_debug())))?;
     let from_ms = match given.text("from")? {
         Some(text) => parse_rfc3339(text).ok_or_else(|| {
@@ -72,10 +76,10 @@ fn zone(given: &Given) -> Result<(Zone, String), Failure> {
 }
 
 fn count(given: &Given) -> Result<usize, Failure> {
-    let Some(text) = given.text("count")? else { return Ok(PREVIEW_FIRES_DEFAULT) };
-    let count = text.parse().ok().filter(|count| (1..=PREVIEW_FIRES_MAX).contains(count));
+    let Some(text) = given.text("count")? else { return Ok(COUNT_DEFAULT) };
+    let count = text.parse().ok().filter(|count| (1..=PREVIEW_MAX).contains(count));
     count.ok_or_else(|| {
-        Failure::usage(format!("--count {}: a number from 1 to {PREVIEW_FIRES_MAX} is needed", text.escape_debug()))
+        Failure::usage(format!("--count {}: a number from 1 to {PREVIEW_MAX} is needed", text.escape_debug()))
     })
 }
 

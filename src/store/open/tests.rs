@@ -72,11 +72,12 @@ fn pragmas_by_profile() {
 const SECOND: &str = "CREATE TABLE later (a INTEGER) STRICT; ALTER TABLE projects ADD COLUMN later INTEGER";
 const THIRD: &str = "CREATE INDEX later_by_a ON later (a)";
 
-fn longer(count: usize) -> Vec<Migration> {
-    let first = Migration { id: 1, name: "first", sql: MIGRATIONS[0].sql };
-    let rest = [("second", SECOND), ("third", THIRD)];
-    let rest = rest.iter().zip(2..).map(|((name, sql), id)| Migration { id, name, sql });
-    std::iter::once(first).chain(rest).take(count).collect()
+/// The steps there are and so many more.
+fn longer(more: usize) -> Vec<Migration> {
+    let known = MIGRATIONS.iter().map(|step| Migration { id: step.id, name: step.name, sql: step.sql });
+    let rest = [("then", SECOND), ("last", THIRD)].into_iter().take(more);
+    let ids = MIGRATIONS.len() as i64 + 1..;
+    known.chain(rest.zip(ids).map(|((name, sql), id)| Migration { id, name, sql })).collect()
 }
 
 #[test]
@@ -85,16 +86,18 @@ fn an_older_store_is_copied_then_brought_up_to_date_and_a_start_only_says_so() {
     let options = options(&EDGE);
     init(&state, &lock, &options).unwrap();
     close(open(state.path(), &options).unwrap());
-    let copy = state.path().join(format!("{DATABASE}.before-2"));
-    let done = init_with(&state, &lock, &options, &longer(3)).unwrap();
+    let copy = state.path().join(format!("{DATABASE}.before-{}", MIGRATIONS.len() + 1));
+    let done = init_with(&state, &lock, &options, &longer(2)).unwrap();
     assert_eq!(done, Initialised::Migrated { copy: copy.clone() });
     let old = Connection::open(&copy).unwrap();
     assert_eq!(migrate::standing(&old, MIGRATIONS).unwrap(), Standing::Current, "the copy is the old store, whole");
     assert_eq!(pragma(&old, "integrity_check"), "ok");
     assert_eq!(pragma(&old, "journal_mode"), "delete", "and needs no file beside it");
-    assert_eq!(init_with(&state, &lock, &options, &longer(3)).unwrap(), Initialised::Unchanged);
+    assert_eq!(init_with(&state, &lock, &options, &longer(2)).unwrap(), Initialised::Unchanged);
     let sentence = open(state.path(), &options).map(drop).unwrap_err().to_string();
-    assert!(sentence.contains("made by a newer qinglet (schema 2; this one knows 1)"), "{sentence}");
+    let known = MIGRATIONS.len();
+    let newer = format!("made by a newer qinglet (schema {}; this one knows {known})", known + 1);
+    assert!(sentence.contains(&newer), "{sentence}");
     // Put the copy back: the way out that the sentence names.
     fs::rename(&copy, state.path().join(DATABASE)).unwrap();
     close(open(state.path(), &options).unwrap());
@@ -105,11 +108,24 @@ fn a_migration_that_fails_leaves_the_old_store_whole() {
     let (_scratch, state, lock) = scratch();
     let options = options(&EDGE);
     init(&state, &lock, &options).unwrap();
-    let mut list = longer(3);
-    list[2].sql = "CREATE TABLE later (a)";
+    let mut list = longer(2);
+    list[MIGRATIONS.len() + 1].sql = "CREATE TABLE later (a)";
     assert!(init_with(&state, &lock, &options, &list).is_err());
     close(open(state.path(), &options).unwrap());
-    assert!(matches!(init_with(&state, &lock, &options, &longer(3)), Ok(Initialised::Migrated { .. })));
+    assert!(matches!(init_with(&state, &lock, &options, &longer(2)), Ok(Initialised::Migrated { .. })));
+}
+
+#[test]
+fn a_store_of_every_earlier_version_is_brought_up_to_date() {
+    for steps in 1..MIGRATIONS.len() {
+        let (_scratch, state, lock) = scratch();
+        let options = options(&EDGE);
+        init_with(&state, &lock, &options, &MIGRATIONS[..steps]).unwrap();
+        let sentence = open(state.path(), &options).map(drop).unwrap_err().to_string();
+        assert!(sentence.contains("qinglet init"), "{sentence}");
+        assert!(matches!(init(&state, &lock, &options), Ok(Initialised::Migrated { .. })), "from {steps}");
+        close(open(state.path(), &options).unwrap());
+    }
 }
 
 #[test]

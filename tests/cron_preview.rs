@@ -61,17 +61,17 @@ fn people_get_local_time_offset_and_weekday_and_what_the_clocks_did() {
 fn a_refusal_points_gives_the_reason_and_the_way_out() {
     assert_eq!(
         refused(&["60 * * * *"]),
-        "the expression \"60 * * * *\" is refused at column 1: 60 is not a minute; minutes are 0 to 59"
+        "the expression \"60 * * * *\" is refused at character 1: 60 is not a minute; minutes are 0 to 59"
     );
     let never = refused(&["0 0 30 2 *", "--zone", "UTC"]);
-    assert!(never.contains("is refused at column 5: no month that is given has a day 30"), "{never}");
-    assert!(refused(&["@reboot"]).contains("column 1: `@reboot` is no time; make a trigger on boot"));
+    assert!(never.contains("is refused at character 5: no month that is given has a day 30"), "{never}");
+    assert!(refused(&["@reboot"]).contains("character 1: `@reboot` is no time; make a trigger on boot"));
     assert_eq!(
         refused(&["* * * * *", "--zone", "Europe/Prag"]),
-        "the zone \"Europe/Prag\" is refused at column 1: there is no zone Europe/Prag; the nearest is Europe/Prague, \
+        "the zone \"Europe/Prag\" is refused at character 1: there is no zone Europe/Prag; the nearest is Europe/Prague, \
          and a POSIX string such as CST-8 does as well"
     );
-    assert!(refused(&["* * * * *", "--zone", "CET-1CEST"]).contains("at column 10: when summer time begins"));
+    assert!(refused(&["* * * * *", "--zone", "CET-1CEST"]).contains("at character 10: when summer time begins"));
     assert!(
         refused(&["* * * * *", "--from", "tomorrow"]).starts_with("--from \"tomorrow\" is not a time; write it as")
     );

@@ -47,7 +47,7 @@ pub struct CronError {
 
 impl std::fmt::Display for CronError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "column {}: {}", self.at + 1, self.why)
+        write!(f, "at character {}: {}", self.at + 1, self.why)
     }
 }
 

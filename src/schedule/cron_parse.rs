@@ -446,7 +446,10 @@ mod tests {
             assert!(found == at && reason.starts_with(why), "{text:?}: {found} {reason}");
         }
         assert_eq!(refused(&"1,".repeat(200)).0, CRON_BYTES_MAX);
-        assert_eq!(parse("60 * * * *").unwrap_err().to_string(), "column 1: 60 is not a minute; minutes are 0 to 59");
+        assert_eq!(
+            parse("60 * * * *").unwrap_err().to_string(),
+            "at character 1: 60 is not a minute; minutes are 0 to 59"
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub struct ZoneError {
 
 impl std::fmt::Display for ZoneError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "column {}: {}", self.at + 1, self.why)
+        write!(f, "at character {}: {}", self.at + 1, self.why)
     }
 }
 

@@ -39,7 +39,7 @@ fn preview(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let (zone, whence) = zone(given)?;
     let typed = given.arg(0);
     let cron = Cron::parse(expand(typed))
-        .map_err(|e| Failure::usage(format!("the expression \"{}\" is refused at {e}", typed.escape_debug())))?;
+        .map_err(|e| Failure::usage(format!("the expression \"{}\" is refused {e}", typed.escape_debug())))?;
     let from_ms = match given.text("from")? {
         Some(text) => parse_rfc3339(text).ok_or_else(|| {
             let typed = text.escape_debug();
@@ -63,7 +63,7 @@ fn preview(context: &Context, given: &Given) -> Result<Exit, Failure> {
 fn zone(given: &Given) -> Result<(Zone, String), Failure> {
     let (zone, mut whence) = if let Some(text) = given.text("zone")? {
         let zone = Zone::parse(text)
-            .map_err(|e| Failure::usage(format!("the zone \"{}\" is refused at {e}", text.escape_debug())))?;
+            .map_err(|e| Failure::usage(format!("the zone \"{}\" is refused {e}", text.escape_debug())))?;
         (zone, String::new())
     } else {
         let (zone, found) = host_zone::zone();

@@ -8,10 +8,12 @@ use qinglet::model::id::Uuid;
 use qinglet::model::limits::{EDGE, Limits};
 use qinglet::model::policy::{Denial, Role, Subject};
 use qinglet::model::record::{ClockWatch, LogRetired};
+use qinglet::model::trigger::Trigger;
 use qinglet::store::access::{
     AddCredential, Bind, BootstrapOwner, FindStanding, ListAccess, ReissueOwner, RevokeCredential,
 };
 use qinglet::store::audit::{ListAudit, RecordDenial, RecordRejections};
+use qinglet::store::fire::{Due, Fire, FireAtBoot, ListDue, RecomputeAfter};
 use qinglet::store::lost::CloseLost;
 use qinglet::store::open::{self, Options};
 use qinglet::store::reconcile::Reconcile;
@@ -25,7 +27,9 @@ use qinglet::store::start::{
 };
 use qinglet::store::state::StateDir;
 use qinglet::store::tasks::{DeleteTask, GetTask, ListTasks};
+use qinglet::store::triggers::{DeleteTrigger, PutTrigger};
 use qinglet::store::{Operation, Store, StoreError};
+use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -53,6 +57,10 @@ struct Template {
     old: Admitted,
     /// It failed.
     failed: Admitted,
+    /// It runs, and another follows it when it fails.
+    followed: Admitted,
+    /// It is due.
+    due: Due,
     /// It runs, and will be tried again.
     flaky: Admitted,
     /// It waits for its second Attempt.
@@ -90,6 +98,17 @@ impl Template {
         for _ in 0..5 {
             start();
         }
+        // One that comes due, and one that follows a run of the flaky task.
+        let cron = json!({"schema": "qinglong/cron@v1", "config": {"expression": "* * * * *", "timezone": "UTC"}});
+        let after = json!({"schema": "qinglong/run-finished@v1",
+            "config": {"taskId": "follow", "outcomes": ["failed"], "overlap": "allow"}});
+        bench.call(trigger("tick", task_ref, &cron));
+        bench.call(trigger("up", task_ref, &json!({"schema": "qinglong/boot@v1", "config": {}})));
+        let follow = bench.task("follow");
+        let followed = bench.start("follow", follow);
+        bench.run(&followed);
+        bench.call(trigger("then", task_ref, &after));
+        let due = bench.call(ListDue { now_ms: 0, limit: 1 }).0.remove(0);
         let subject = Subject::parse("ann").unwrap();
         let role = Some(Role::Viewer);
         bench.call(Bind { authority: authority(), mutation: mutation(), subject: subject.clone(), role });
@@ -108,7 +127,22 @@ impl Template {
         raw(&bench.database()).execute_batch(half).unwrap();
         let files = vec![bench.database()];
         let poisoned = admit("hello", task_ref, poisoned);
-        Self { bench, files, queued, begun, running, ended, old, failed, flaky, waiting, poisoned, task_ref }
+        Self {
+            bench,
+            files,
+            queued,
+            begun,
+            running,
+            ended,
+            old,
+            failed,
+            followed,
+            due,
+            flaky,
+            waiting,
+            poisoned,
+            task_ref,
+        }
     }
 
     /// An opened copy.
@@ -123,6 +157,18 @@ impl Template {
         let lock = state.lock("test").unwrap();
         let store = Store::start(&state, &lock, faulty(limits)).unwrap();
         Copied { _folder: folder, state, lock, store }
+    }
+}
+
+fn trigger(id: &str, pin: qinglet::model::task::TaskRef, spec: &serde_json::Value) -> PutTrigger {
+    let trigger = Trigger::check(name("hello"), pin, spec, true).unwrap_or_else(|e| panic!("{e}"));
+    PutTrigger {
+        authority: authority(),
+        id: name(id),
+        mutation: mutation(),
+        expected_revision: None,
+        trigger,
+        boot: None,
     }
 }
 
@@ -154,6 +200,9 @@ fn shape(state: &Path) -> Vec<String> {
         "SELECT 'clock ' || anchor_ms FROM clock",
         "SELECT 'event ' || type || sequence || actor_type FROM run_events",
         "SELECT 'journal ' || status FROM receipt_journal",
+        "SELECT 'trigger ' || id || revision || deleted || enabled FROM triggers",
+        "SELECT 'trigger revision ' || trigger_id || revision FROM trigger_revisions",
+        "SELECT 'schedule ' || trigger_id || version || coalesce(next_fire_at_ms, '') || skipped FROM trigger_schedules",
         "SELECT 'task ' || id || revision || deleted FROM tasks",
         "SELECT 'revision ' || task || revision FROM task_revisions",
         "SELECT 'deletion ' || task FROM task_deletions",
@@ -243,6 +292,29 @@ fn mutations() -> Vec<(&'static str, Act)> {
         ("ListRetries", act(|_| ListRetries { boot: Uuid::from_bytes([1; 16]), boot_ms: 5, limit: 8 })),
         ("BeginRetry", act(|t| BeginRetry { run: t.waiting.run })),
         ("AdmitRetry", act(|t| AdmitRetry { authority: authority(), run: t.failed.run, mutation: mutation() })),
+        ("Complete, followed by another", act(|t| complete(&t.followed, 3))),
+        ("PutTrigger", act(|t| trigger("new", t.task_ref, &json!({"schema": "qinglong/boot@v1", "config": {}})))),
+        (
+            "DeleteTrigger",
+            act(|_| DeleteTrigger {
+                authority: authority(),
+                id: name("tick"),
+                mutation: mutation(),
+                expected_revision: 1,
+            }),
+        ),
+        (
+            "Fire",
+            act(|t| Fire {
+                due: t.due.clone(),
+                scheduled_for_ms: Some(60_000),
+                skip: None,
+                next_fire_at_ms: Some(120_000),
+                computed_at_ms: 60_000,
+            }),
+        ),
+        ("FireAtBoot", act(|_| FireAtBoot { boot: Uuid::from_bytes([1; 16]), after: None, limit: 4 })),
+        ("RecomputeAfter", act(|_| RecomputeAfter { after_ms: -1 })),
         ("Complete, ownership not stored", act(|t| complete(&t.begun, 0))),
         ("Resolve", act(|t| Resolve { attempts: vec![t.ended.attempt] })),
         (

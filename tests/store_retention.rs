@@ -60,7 +60,7 @@ const fn count(keep: i64) -> RunRule {
 }
 
 const fn age(now_ms: i64, before_ms: i64) -> RunRule {
-    RunRule { keep: 10_000, age: Some(Age { now_ms, before_ms }) }
+    RunRule { keep: 10_000, age: Some(Age { now_ms, before_ms, since_ms: LATER_MS }) }
 }
 
 fn run_ids(all: &[Admitted]) -> Vec<RunId> {
@@ -146,9 +146,10 @@ fn runs_beyond_the_newest_go_oldest_end_first_and_the_newest_never() {
 }
 
 #[test]
-fn age_removes_what_ended_before_and_passes_over_what_ended_in_the_future() {
+fn age_removes_what_ended_before_and_passes_over_what_ended_in_the_future_or_under_an_unset_clock() {
     let bench = Bench::new();
     let future = ended_at(&bench, Some(LATER_MS + 50 * YEAR_MS));
+    let unset = ended(&bench);
     let first = ended_at(&bench, Some(LATER_MS));
     let second = ended_at(&bench, Some(LATER_MS + 1000));
     let young = ended_at(&bench, Some(LATER_MS + 2000));
@@ -157,11 +158,11 @@ fn age_removes_what_ended_before_and_passes_over_what_ended_in_the_future() {
     assert_eq!(old(&bench, age(now_ms, LATER_MS)), []);
     assert_eq!(old(&bench, age(now_ms, LATER_MS + 1)), [first.run]);
     assert_eq!(old(&bench, age(now_ms, LATER_MS + 1001)), [first.run, second.run]);
-    let all = run_ids(&[future.clone(), first, second, young.clone()]);
+    let all = run_ids(&[future.clone(), unset.clone(), first, second, young.clone()]);
     assert_eq!(bench.call(DeleteRuns { rule: age(now_ms, LATER_MS + 1001), runs: all.clone() }), 2);
-    assert!(exists(&bench, &future) && exists(&bench, &young));
+    assert!(exists(&bench, &future) && exists(&bench, &unset) && exists(&bench, &young));
     assert_eq!(bench.call(DeleteRuns { rule: count(10_000), runs: all }), 0, "without a clock age is nothing");
-    assert_eq!(old(&bench, count(1)), run_ids(&[future, young]), "but count goes on");
+    assert_eq!(old(&bench, count(1)), run_ids(&[future, unset, young]), "but count goes on");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::model::limits::{
     Limits, RUN_AGE_MS, RUNS_KEPT,
 };
 use crate::model::record::LogRetired;
-use crate::schedule::trust::{Reading, judge};
+use crate::schedule::trust::{BUILT_AT_MS, Reading, judge};
 use crate::store::retention::{
     Age, AuditEdge, ClockKnown, DeleteRuns, KeptLog, ListLogs, ListOldRuns, LogPage, NoteClock, OldRun, ReadClock,
     RetireLogs, RunRule, TrimAudit,
@@ -135,7 +135,8 @@ impl Housekeeping {
     }
 
     fn age(&self, age_ms: i64) -> Option<Age> {
-        self.trusted_ms.map(|now_ms| Age { now_ms, before_ms: now_ms.saturating_sub(age_ms) })
+        let age = |now_ms: i64| Age { now_ms, before_ms: now_ms.saturating_sub(age_ms), since_ms: BUILT_AT_MS };
+        self.trusted_ms.map(age)
     }
 
     fn run_rule(&self) -> RunRule {
@@ -231,9 +232,9 @@ impl<H: Host> Engine<H> {
             let (wall_ms, boot_ms) = (now.wall_ms, now.boot_ms);
             judge(&Reading { boot, wall_ms, boot_ms, synchronised, newest_ms: known.newest_ms }, known.watch)
         });
-        let (watch, may_age) = judged.unwrap_or((None, false));
+        let may_age = judged.is_some_and(|(_, may_age)| may_age);
         self.keeping.trusted_ms = may_age.then_some(now.wall_ms);
-        match watch.filter(|_| watch != known.watch) {
+        match judged.map(|(watch, _)| watch).filter(|watch| known.watch != Some(*watch)) {
             // Before anything goes by it: a daemon that starts again must know of the step.
             Some(watch) => self.ask(NoteClock(watch), Kept::Noted),
             None => self.ask_receipts(None),
@@ -391,7 +392,8 @@ impl<H: Host> Engine<H> {
             _ if (log.order, log.number) < keeping.first_there => Verdict::Go,
             Some(Some(true)) => Verdict::Go,
             _ if over => Verdict::Go,
-            // It ended in what is now the future: says nothing about those after it.
+            // It ended in what is now the future, or under a clock that had not been set: says nothing
+            // about those after it.
             Some(None) => Verdict::Stay,
             Some(Some(false)) | None => Verdict::Stop,
         }

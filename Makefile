@@ -7,11 +7,13 @@ target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test check test-clock fmt clippy build bench install clean tools
+.PHONY: help demo test storm test-clock check fmt clippy build bench install clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
 	@echo 'make test                 every test; prints those that were skipped'
+	@echo 'make storm                500 kills of the daemon at random moments under load (some ten minutes);'
+	@echo '                          QINGLET_STORM_SEED=N has one again, QINGLET_STORM_KILLS=N is how many'
 	@echo 'make check                format, lints with warnings denied, every test'
 	@echo 'make test-clock           in an emulated machine: its wall clock is set, its power cut (needs qemu; minutes)'
 	@echo 'make build                the release binary, $(binary)'
@@ -30,6 +32,10 @@ test: tools
 	@mkdir -p '$(dir $(skips))' && rm -f '$(skips)'
 	@QINGLET_SKIPS='$(skips)' $(CARGO) test --locked --no-fail-fast; tests=$$?; \
 	sh targets/skips.sh '$(skips)' tests/skips.allow && exit $$tests
+
+# The debug binary, because only that one has the crash points.
+storm: tools
+	QINGLET_STORM_KILLS=$${QINGLET_STORM_KILLS:-500} $(CARGO) test --locked --test storm -- --nocapture no_kill
 
 check: fmt clippy test
 

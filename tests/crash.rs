@@ -13,6 +13,7 @@ use qinglet::process::crash::{POINTS, Side};
 use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
+use support::hold::Hold;
 use support::mount::Mount;
 use support::{Bench, tree, until};
 
@@ -76,6 +77,14 @@ const RETRIES: &[(&str, &str, &str)] = &[
     ("retry.queued", "queued/claimed", "succeeded, 2 attempts"),
 ];
 
+/// Crash points of recovery, all the daemon's: Run and Attempt in the store, and the Run's end after the
+/// next start.
+const RECOVERS: &[(&str, &str, &str)] = &[
+    ("recover.taken", "running/running", "succeeded"),
+    ("recover.reconciled", "running/running", "succeeded"),
+    ("recover.lost", "lost/lost", "lost"),
+];
+
 /// Crash points of retention, all the daemon's: what the store says of a log, its files, and what a
 /// reader is told after the next start.
 const RETAINS: &[(&str, &str, &str, &str)] =
@@ -120,7 +129,7 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
     let written = rows(5);
     let steps: Vec<(&str, &str, &str)> =
         written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str())).collect();
-    assert_eq!(steps, [STOPS, RETRIES].concat());
+    assert_eq!(steps, [STOPS, RETRIES, RECOVERS].concat());
 
     let who = |point: &&'static str| match POINTS.iter().find(|known| known.name == *point).map(|known| known.side) {
         Some(Side::Daemon) => "daemon",
@@ -128,12 +137,12 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
         Some(Side::Init) | None => "",
     };
     assert!(STARTS.iter().all(|cut| who(&cut.point) == cut.who));
-    assert!(STOPS.iter().chain(RETRIES).all(|step| who(&step.0) == "daemon"));
+    assert!(STOPS.iter().chain(RETRIES).chain(RECOVERS).all(|step| who(&step.0) == "daemon"));
     assert!(RETAINS.iter().all(|retain| who(&retain.0) == "daemon"));
     let mut known: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
     let starts = STARTS.iter().map(|cut| cut.point);
     let mut tested: Vec<&str> = starts
-        .chain(STOPS.iter().chain(RETRIES).map(|step| step.0))
+        .chain(STOPS.iter().chain(RETRIES).chain(RECOVERS).map(|step| step.0))
         .chain(RETAINS.iter().map(|retain| retain.0))
         .chain(INITS.iter().map(|init| init.0))
         .collect();
@@ -172,22 +181,9 @@ fn is_sound(database: &Connection) -> bool {
 
 /// Processes that work in this bench or name it, but for these.
 fn left(bench: &Bench, except: &[u32]) -> Vec<String> {
-    let root = bench.root().to_str().unwrap().to_owned();
-    let is_ours = |link: &Path| fs::read_link(link).is_ok_and(|to| to.starts_with(&root));
-    let works_here = |process: &Path| {
-        let line = fs::read(process.join("cmdline")).unwrap_or_default();
-        let mut open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        line.windows(root.len()).any(|part| part == root.as_bytes())
-            || is_ours(&process.join("cwd"))
-            || open.any(|fd| is_ours(&fd.path()))
-    };
-    let is_other = |pid: &u32| *pid != std::process::id() && !except.contains(pid);
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(is_other);
-    pids.map(|pid| format!("/proc/{pid}"))
-        .filter(|process| works_here(Path::new(process)))
-        .map(|process| format!("{process} {}", fs::read_to_string(format!("{process}/comm")).unwrap_or_default()))
-        .collect()
+    let others = tree::at_work_in(bench.root()).into_iter().map(|process| process.pid);
+    let name = |pid: i32| format!("{pid} {}", fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default());
+    others.filter(|pid| !except.contains(&(*pid as u32))).map(name).collect()
 }
 
 fn wait_until_nobody_is_left(bench: &Bench, except: &[u32]) {
@@ -317,6 +313,39 @@ fn retention_cut_between_files_and_store_is_taken_up_by_the_next_start() {
         assert!(*after == "removed" && told.stderr.contains("was removed at"), "{told:?}");
         assert_eq!(bench.stop(), 0);
         assert!(is_sound(&bench.db()));
+    }
+}
+
+/// A run that a dead daemon has left, alive or with its supervisor killed, and a daemon that dies at this
+/// point of taking it up.
+#[test]
+fn recovery_cut_at_any_step_is_done_by_the_next_daemon_and_written_down_once() {
+    for (point, says, after) in RECOVERS {
+        let mut bench = Bench::serving();
+        let hold = Hold::new(&bench, "hold");
+        bench.shell("long", &format!("echo ran >> {}/marks; {}", bench.root().display(), hold.text()));
+        let run = bench.start("long");
+        hold.wait(1);
+        bench.run_in(&run, "running");
+        let processes = tree::below(bench.pid());
+        bench.kill();
+        if *after == "lost" {
+            tree::signal(processes[0].pid, libc::SIGKILL);
+        }
+        bench.env("QINGLET_CRASH_AT", point).launch(&[]);
+        assert_eq!(bench.ended(), -9, "{point}: the daemon died by itself");
+        assert_eq!(Stored::of(&bench.db()).says, *says, "{point}");
+        bench.no_env("QINGLET_CRASH_AT").serve(&[]);
+        let events = |kind: &str| bench.json_lines(&["events", &run]).iter().filter(|e| e["type"] == kind).count();
+        if *after != "lost" {
+            assert_eq!((bench.run(&run)["status"].as_str(), events("run.reconciled")), (Some("running"), 1), "{point}");
+            hold.release(1);
+        }
+        bench.run_in(&run, after);
+        assert_eq!((events(&format!("run.{after}")), marks(&bench)), (1, 1), "{point}");
+        assert_eq!(bench.stop(), 0);
+        wait_until_nobody_is_left(&bench, &[]);
+        assert!(is_sound(&bench.db()), "{point}");
     }
 }
 

@@ -208,3 +208,53 @@ fn a_lost_attempts_row_waits_for_a_late_receipt_which_is_cleared_away() {
     keep_house(&bench, &mut engine);
     assert_eq!(bench.world(|w| (w.logs.len(), w.removals)), (1, 0));
 }
+
+#[test]
+fn lost_runs_are_closed_by_age_only_on_a_clock_that_can_be_trusted() {
+    const DAY_MS: i64 = 86_400_000;
+    let bench = Bench::new();
+    let mut engine = bench.engine();
+    let run = bench.start();
+    bench.turns(&mut engine, |w| w.released == 1);
+    bench.vanish();
+    bench.turns_until(&mut engine, || {
+        bench.world(|w| w.boot_ms += 100);
+        bench.run(run).state == RunState::Lost
+    });
+    keep_house(&bench, &mut engine);
+    assert_eq!(bench.run(run).state, RunState::Lost);
+    bench.world(|w| w.wall_ms += 100 * DAY_MS);
+    keep_house(&bench, &mut engine);
+    assert_eq!(bench.run(run).state, RunState::Lost, "a clock that has jumped decides nothing");
+    bench.world(|w| w.wall_ms -= 100 * DAY_MS);
+    let mut engine = bench.engine();
+    bench.world(|w| (w.wall_ms, w.boot_ms) = (w.wall_ms + 91 * DAY_MS, w.boot_ms + 91 * DAY_MS as u64));
+    keep_house(&bench, &mut engine);
+    let closed = bench.run(run);
+    assert_eq!((closed.state, closed.error_code.as_deref()), (RunState::Failed, Some("RUN_LOST_RETRY_DISABLED")));
+}
+
+#[test]
+fn of_many_lost_runs_the_newest_stay_lost_and_the_rest_is_closed_by_pages() {
+    let mut bench = Bench::new();
+    let run = bench.start();
+    let first = bench.run(run).attempt.unwrap().id;
+    // More than are kept, older than the real one by their ids, and cheaper than running each.
+    bench.tamper(
+        "UPDATE runs SET status = 'lost';
+        UPDATE attempts SET status = 'lost', finished_at_ms = created_at_ms;
+        CREATE TEMP TABLE n AS WITH RECURSIVE c (x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM c WHERE x < 275)
+            SELECT x, CAST(x'0000000000007000800000000000' || CAST(char(x / 128 + 1, x % 128) AS BLOB) AS BLOB) AS id FROM c;
+        INSERT INTO runs (id, project, task, task_revision, task_digest, status, version, event_sequence, priority,
+                origin, trigger_type, created_at_ms, queued_at_ms)
+            SELECT n.id, project, task, task_revision, task_digest, status, 2, 2, 0, origin, trigger_type,
+                created_at_ms, queued_at_ms FROM runs, n;
+        INSERT INTO attempts (run, number, id, status, callback_sequence, created_at_ms, finished_at_ms)
+            SELECT n.id, 1, n.id, 'lost', 0, created_at_ms, created_at_ms FROM attempts, n",
+    );
+    let mut engine = bench.engine();
+    keep_house(&bench, &mut engine);
+    assert_eq!(bench.count(RunState::Lost), 256);
+    assert_eq!(bench.count(RunState::Failed), 20);
+    assert_eq!((bench.run(run).state, bench.run(run).attempt.unwrap().id), (RunState::Lost, first), "the newest");
+}

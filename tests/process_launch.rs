@@ -44,6 +44,37 @@ fn arguments_arrive_byte_for_byte() {
     assert_eq!(finished.receipt.exit_code, 0);
 }
 
+/// Makes execveat(2) fail for this thread and those it starts, as on a kernel or in a container that
+/// lacks it.
+fn refuse_execveat(errno: i32) {
+    let step = |code: u32, k: u32, jt: u8| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    let mut program = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        // Skips the next one when it is this call.
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_execveat as u32, 1),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | errno as u32, 0),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the arguments are numbers.
+    let promised = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // SAFETY: the filter points to the program, which outlives the call; the kernel copies it.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
+    assert_eq!((promised, set), (0, 0), "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn without_execveat_the_same_binary_is_executed_by_its_name_in_proc() {
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        let tried = std::thread::spawn(move || {
+            refuse_execveat(errno);
+            let rig = Rig::new();
+            assert_eq!(rig.run(rig.shell("echo here")).text(), "here\n", "errno {errno}");
+        });
+        tried.join().unwrap();
+    }
+}
+
 #[test]
 fn the_environment_is_exactly_what_was_ordered() {
     let rig = Rig::new();

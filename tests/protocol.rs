@@ -3,7 +3,7 @@
 
 mod world;
 
-use qinglet::execution::host::{Inspection, Signalled, Stop};
+use qinglet::execution::host::{Host as _, Inspection, Signalled, Stop};
 use qinglet::model::life::{AttemptState, CancelReason, RunState};
 use world::{Bench, World};
 
@@ -63,6 +63,32 @@ fn s70_4_ownership_that_cannot_be_stored_stops_the_exact_process_first_then_both
     bench.turns_until(&mut engine, || bench.run(run).state == RunState::Lost);
     assert_eq!(bench.run(run).attempt.unwrap().state, AttemptState::Lost);
     assert_eq!(bench.world(|w| w.released), 0, "user code never ran");
+}
+
+#[test]
+fn the_log_of_a_start_that_was_cancelled_before_it_was_stored_goes_with_it() {
+    let bench = Bench::new();
+    let run = bench.start();
+    let mut engine = bench.engine();
+    // Asks for candidates; by the time anybody else is answered, so is that.
+    engine.turn();
+    bench.ask_to_end(run);
+    engine.turn();
+    engine.inbox().poke();
+    bench.turns_until(&mut engine, || bench.run(run).state == RunState::Cancelled);
+    assert_eq!(bench.world(|w| (w.logs_made, w.launches, w.logs.len())), (1, 0, 0));
+}
+
+#[test]
+fn the_log_of_a_start_that_a_crash_cut_before_it_was_stored_goes_when_it_is_cancelled() {
+    let bench = Bench::new();
+    let run = bench.start();
+    let attempt = bench.run(run).attempt.unwrap().id;
+    bench.engine().host().allocate_log(run, attempt, None).unwrap();
+    bench.ask_to_end(run);
+    let mut engine = bench.engine();
+    bench.turns_until(&mut engine, || bench.run(run).state == RunState::Cancelled);
+    assert_eq!(bench.world(|w| (w.logs_made, w.launches, w.logs.len())), (1, 0, 0));
 }
 
 #[test]

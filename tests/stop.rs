@@ -62,8 +62,12 @@ fn one_is(of: impl Fn(i32, (char, i32, i32)) -> bool) -> impl Fn(&[Process]) -> 
 
 impl Scene {
     /// Stops the run: nothing of it is left, everything else is, and the receipt says what ended it.
-    fn ends_by(mut self, signal: i64) {
+    fn ends_by(self, signal: i64) {
         assert_eq!(self.bench.ok(&["stop", &self.run]), "asked it to end");
+        self.has_ended_by(signal);
+    }
+
+    fn has_ended_by(mut self, signal: i64) {
         let run = self.bench.run_in(&self.run, "cancelled");
         assert_eq!(tree::marked(&self.run), [], "nothing of it is left");
         assert!(self.neighbour.lives(), "what is not the task's goes on");
@@ -154,6 +158,38 @@ fn a_stop_ends_a_task_whose_shim_was_stopped() {
     tree::signal(shim, libc::SIGSTOP);
     until("the shim to stop", || tree::place(shim).filter(|(state, ..)| *state == 'T'));
     scene.ends_by(TERM);
+}
+
+#[test]
+fn a_stop_ends_a_task_whose_shim_is_stopped_between_term_and_kill() {
+    let bench = Bench::serving();
+    let file = bench.root().join("asked");
+    let text = format!("trap 'echo >> {}' TERM; while :; do sleep 0.05; done", file.display());
+    bench.shell_with("task", &["--grace", "1s"], &text);
+    let scene = Scene { run: bench.start("task"), bench, neighbour: Neighbour::new() };
+    until("the task to be ready", || (tree::marked(&scene.run).len() >= 2).then_some(()));
+    let shim = tree::children(scene.bench.pid())[0].pid;
+    scene.bench.ok(&["stop", &scene.run]);
+    until("TERM", || file.exists().then_some(()));
+    tree::signal(shim, libc::SIGSTOP);
+    scene.has_ended_by(KILL);
+}
+
+#[test]
+fn a_stop_ends_what_has_cleared_its_environment() {
+    let bench = Bench::serving();
+    let file = bench.root().join("pid");
+    let text = format!(
+        "env -i setsid sh -c 'trap \"\" TERM; echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 0.05; done' & wait",
+        file.display()
+    );
+    bench.shell_with("task", &["--grace", "300ms"], &text);
+    let scene = Scene { run: bench.start("task"), bench, neighbour: Neighbour::new() };
+    let pid: i32 = until("its pid", || fs::read_to_string(&file).ok()?.trim().parse().ok());
+    let process = tree::process(pid).unwrap();
+    scene.bench.ok(&["stop", &scene.run]);
+    scene.has_ended_by(TERM);
+    assert!(!tree::is_alive(&process), "it bears no mark, and is below the shim all the same");
 }
 
 #[test]

@@ -12,7 +12,10 @@ use qinglet::store::access::{
     AddCredential, Bind, BootstrapOwner, FindStanding, ListAccess, ReissueOwner, RevokeCredential,
 };
 use qinglet::store::audit::{ListAudit, RecordDenial, RecordRejections};
+use qinglet::store::lost::CloseLost;
 use qinglet::store::open::{self, Options};
+use qinglet::store::reconcile::Reconcile;
+use qinglet::store::resolve::{ResolveRun, Resolver};
 use qinglet::store::retention::{DeleteRuns, NoteClock, RetireLogs, RunRule, TrimAudit};
 use qinglet::store::retry::{BeginRetry, ListRetries};
 use qinglet::store::runs::{CountRuns, GetRun, ListEvents, ListRuns};
@@ -76,6 +79,9 @@ impl Template {
         let failed = start();
         bench.run(&failed);
         bench.call(complete(&failed, 1));
+        let gone = start();
+        bench.run(&gone);
+        bench.call(Lose { run: gone.run, attempt: gone.attempt, error_code: "GONE", unproven: false });
         let again = bench.retrying("again", 10);
         let (flaky, waiting) = (bench.start("again", again), bench.start("again", again));
         bench.run(&flaky);
@@ -196,6 +202,12 @@ fn mutations() -> Vec<(&'static str, Act)> {
             }),
         ),
         ("TakeOwnership", act(|t| own(&t.begun))),
+        ("Reconcile", act(|t| Reconcile { run: t.running.run, attempt: t.running.attempt })),
+        (
+            "ResolveRun",
+            act(|t| ResolveRun { by: Resolver::Local, run: t.running.run, mutation: mutation(), version: 6 }),
+        ),
+        ("CloseLost", act(|_| CloseLost { keep: 0, age: None, limit: 8 })),
         (
             "FailStart",
             act(|t| FailStart {
@@ -214,7 +226,7 @@ fn mutations() -> Vec<(&'static str, Act)> {
                 error_summary: "no".into(),
             }),
         ),
-        ("Lose", act(|t| Lose { run: t.running.run, attempt: t.running.attempt, error_code: "GONE" })),
+        ("Lose", act(|t| Lose { run: t.running.run, attempt: t.running.attempt, error_code: "GONE", unproven: false })),
         (
             "Complete",
             act(|t| {
@@ -224,7 +236,10 @@ fn mutations() -> Vec<(&'static str, Act)> {
             }),
         ),
         ("Complete, to be tried again", act(|t| complete(&t.flaky, 3))),
-        ("Lose, to be tried again", act(|t| Lose { run: t.flaky.run, attempt: t.flaky.attempt, error_code: "GONE" })),
+        (
+            "Lose, to be tried again",
+            act(|t| Lose { run: t.flaky.run, attempt: t.flaky.attempt, error_code: "GONE", unproven: false }),
+        ),
         ("ListRetries", act(|_| ListRetries { boot: Uuid::from_bytes([1; 16]), boot_ms: 5, limit: 8 })),
         ("BeginRetry", act(|t| BeginRetry { run: t.waiting.run })),
         ("AdmitRetry", act(|t| AdmitRetry { authority: authority(), run: t.failed.run, mutation: mutation() })),

@@ -184,7 +184,7 @@ fn a_failed_start_was_never_running_and_says_why() {
 fn a_lost_run_is_not_over() {
     let bench = Bench::new();
     let admitted = bench.start("hello", bench.task("hello"));
-    let lose = || Lose { run: admitted.run, attempt: admitted.attempt, error_code: "GONE" };
+    let lose = || Lose { run: admitted.run, attempt: admitted.attempt, error_code: "GONE", unproven: false };
     assert_eq!(bench.call(lose()), Step::Raced, "a queued Run has nothing to lose");
     assert_eq!(bench.call(begin(&admitted)), Step::Done);
     assert_eq!(bench.call(lose()), Step::Done);
@@ -230,17 +230,26 @@ fn the_journal_holds_a_row_from_before_the_spawn_until_the_receipt_is_deleted() 
     let quarantine = || QuarantineReceipt { run: fourth.run, attempt: fourth.attempt };
     assert_eq!(bench.call(quarantine()), Step::Done);
     assert_eq!(bench.call(quarantine()), Step::Raced);
-    assert_eq!(bench.call(Lose { run: fourth.run, attempt: fourth.attempt, error_code: "GONE" }), Step::Done);
+    assert_eq!(
+        bench.call(Lose { run: fourth.run, attempt: fourth.attempt, error_code: "GONE", unproven: false }),
+        Step::Done
+    );
     let [row] = rows()[..] else { panic!() };
     assert!(row.attempt == fourth.attempt && row.quarantined && row.since_ms.is_some(), "it is kept for a while");
     let fifth = bench.start("hello", task_ref);
     bench.run(&fifth);
-    assert_eq!(bench.call(Lose { run: fifth.run, attempt: fifth.attempt, error_code: "GONE" }), Step::Done);
+    assert_eq!(
+        bench.call(Lose { run: fifth.run, attempt: fifth.attempt, error_code: "GONE", unproven: false }),
+        Step::Done
+    );
     let late = bench.call(ListResolvable { after: Some(fourth.attempt), limit: 64 });
     assert!(late.len() == 1 && !late[0].quarantined && late[0].since_ms.is_some(), "a late receipt may come");
     let sixth = bench.start("hello", task_ref);
     assert_eq!(bench.call(begin(&sixth)), Step::Done);
-    assert_eq!(bench.call(Lose { run: sixth.run, attempt: sixth.attempt, error_code: "GONE" }), Step::Done);
+    assert_eq!(
+        bench.call(Lose { run: sixth.run, attempt: sixth.attempt, error_code: "GONE", unproven: false }),
+        Step::Done
+    );
     let never = bench.call(ListResolvable { after: Some(fifth.attempt), limit: 64 });
     assert_eq!(never[0].since_ms, None, "it was never released");
 }
@@ -343,7 +352,7 @@ fn a_committed_intent_decides_the_outcome_and_the_first_end_stands() {
         let stopped = bench.start("hello", task_ref);
         bench.run(&stopped);
         assert_eq!(ask(&stopped, reason), CancelRequested::Accepted);
-        assert_eq!(bench.call(EndAsked { run: stopped.run, attempt: stopped.attempt }), Step::Done);
+        assert_eq!(bench.call(EndAsked { run: stopped.run, attempt: stopped.attempt, unproven: false }), Step::Done);
         let before = get(&bench, &stopped);
         assert_eq!(before.state, want);
         assert_eq!(bench.call(complete(&stopped, 0)), Completed::AlreadyTerminal);

@@ -7,6 +7,8 @@ use qinglet::model::life::RunState;
 use qinglet::model::policy::Denial;
 use qinglet::model::record::{ClockWatch, LogPlace, LogRetired};
 use qinglet::store::audit::{ListAudit, RecordDenial};
+use qinglet::store::cancel::{CancelRequested, RequestCancel};
+use qinglet::store::lost::CloseLost;
 use qinglet::store::retention::{
     Age, ClockKnown, DeleteRuns, ListLogs, ListOldRuns, LogPage, NoteClock, ReadClock, RetireLogs, RunRule, TrimAudit,
 };
@@ -111,7 +113,10 @@ fn a_log_is_said_to_be_gone_once_and_only_when_nothing_is_open() {
 
     let lost = bench.start("hello", done.task_ref);
     bench.run(&lost);
-    assert_eq!(bench.call(Lose { run: lost.run, attempt: lost.attempt, error_code: "GONE" }), Step::Done);
+    assert_eq!(
+        bench.call(Lose { run: lost.run, attempt: lost.attempt, error_code: "GONE", unproven: false }),
+        Step::Done
+    );
     bench.call(Resolve { attempts: vec![lost.attempt] });
     retire(&lost, 8, 1);
     assert!(matches!(locate(&bench, &lost), Some(LogPlace::File { .. })), "nobody knows how it ended");
@@ -183,6 +188,50 @@ fn a_run_with_a_receipt_to_be_dealt_with_stays_and_its_key_goes_with_it() {
     assert_eq!(again(), Started::Existing(first.clone()));
     assert_eq!(bench.call(DeleteRuns { rule: count(0), runs: vec![first.run] }), 1);
     assert!(matches!(again(), Started::Accepted(new) if new.run != first.run));
+}
+
+#[test]
+fn lost_runs_beyond_the_newest_or_too_old_are_closed_as_failed_a_page_at_a_time_and_may_go_then() {
+    let bench = Bench::new();
+    let task_ref = bench.task("hello");
+    let lost: Vec<Admitted> = (0..6)
+        .map(|_| {
+            let run = bench.start("hello", task_ref);
+            bench.run(&run);
+            let gone = Lose { run: run.run, attempt: run.attempt, error_code: "GONE", unproven: false };
+            assert_eq!(bench.call(gone), Step::Done);
+            bench.call(Resolve { attempts: vec![run.attempt] });
+            run
+        })
+        .collect();
+    let get = |run: &Admitted| bench.call(GetRun { project: project(), run: run.run, attempt_number: None }).unwrap();
+    let states = || lost.iter().map(|run| get(run).state).collect::<Vec<_>>();
+    let close = |keep, age, limit| bench.call(CloseLost { keep, age, limit });
+    let ask = RequestCancel { authority: authority(), run: lost[0].run, mutation: mutation() };
+    assert_eq!(bench.call(ask), CancelRequested::Accepted);
+    assert_eq!(close(6, None, 64), 0);
+    assert_eq!(close(3, None, 1), 1, "a page");
+    assert_eq!(close(3, None, 64), 1, "one that was asked to end is closed by that");
+    let (l, f) = (RunState::Lost, RunState::Failed);
+    assert_eq!(states(), [l, f, f, l, l, l], "the oldest");
+    let closed = get(&lost[1]);
+    assert_eq!(closed.error_code.as_deref(), Some("RUN_LOST_RETRY_DISABLED"));
+    assert_eq!(closed.attempt.unwrap().end.error_code.as_deref(), Some("GONE"), "what was known stays");
+    assert_eq!(logs(&bench, 0, 64).logs.iter().filter(|log| log.lost).count(), 2, "and so does the log");
+    let at_ms = get(&lost[4]).attempt.unwrap().finished_at_ms.unwrap();
+    let age = |before_ms| Some(Age { now_ms: LATER_MS, before_ms, since_ms: 0 });
+    assert_eq!(close(6, age(at_ms), 64), 1);
+    assert_eq!(states(), [l, f, f, f, l, l], "what was lost before that");
+    assert_eq!(
+        close(6, Some(Age { now_ms: at_ms - YEAR_MS, before_ms: LATER_MS, since_ms: 0 }), 64),
+        0,
+        "lost in the future"
+    );
+    let events = ListEvents { project: project(), run: lost[1].run, after_sequence: 8, limit: 64 };
+    let (events, _) = bench.call(events).unwrap();
+    assert_eq!(events.iter().map(|event| event.kind.to_string()).collect::<Vec<_>>(), ["run.failed"]);
+    ended(&bench);
+    assert_eq!(old(&bench, count(0)).len(), 3, "ordinary retention may remove them");
 }
 
 #[test]

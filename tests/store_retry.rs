@@ -96,9 +96,9 @@ fn what_somebody_asked_to_end_is_never_tried_again() {
         bench.run(&admitted);
         assert_eq!(ask(admitted.run), CancelRequested::Accepted);
         if lost {
-            bench.call(Lose { run: admitted.run, attempt: admitted.attempt, error_code: "GONE" });
+            bench.call(Lose { run: admitted.run, attempt: admitted.attempt, error_code: "GONE", unproven: false });
             assert_eq!(stands(&bench, admitted.run).0, RunState::Lost);
-            bench.call(EndAsked { run: admitted.run, attempt: admitted.attempt });
+            bench.call(EndAsked { run: admitted.run, attempt: admitted.attempt, unproven: false });
         } else {
             bench.call(complete(&admitted, 1));
         }
@@ -112,7 +112,7 @@ fn what_somebody_asked_to_end_is_never_tried_again() {
     assert_eq!(waiting(&bench, HERE, 0), []);
     let asked = page(&bench)[0];
     assert_eq!((asked.run, asked.state), (admitted.run, AttemptState::Failed));
-    assert_eq!(bench.call(EndAsked { run: asked.run, attempt: asked.attempt }), Step::Done);
+    assert_eq!(bench.call(EndAsked { run: asked.run, attempt: asked.attempt, unproven: false }), Step::Done);
     assert_eq!(stands(&bench, admitted.run), (RunState::Cancelled, AttemptState::Failed, 1));
     // While its timeout ends it: the first intent stays.
     for forbidden in [false, true] {
@@ -142,7 +142,7 @@ fn a_failed_start_and_a_stopped_timeout_are_followed_by_another_attempt() {
     let slow = bench.start("again", task);
     bench.run(&slow);
     bench.call(Intend { run: slow.run, reason: CancelReason::Timeout });
-    bench.call(EndAsked { run: slow.run, attempt: slow.attempt });
+    bench.call(EndAsked { run: slow.run, attempt: slow.attempt, unproven: false });
     assert_eq!(stands(&bench, slow.run), (RunState::RetryWait, AttemptState::TimedOut, 1));
 }
 

@@ -47,6 +47,11 @@ impl Given {
         values.map(|(_, value)| utf8(long, value)).collect()
     }
 
+    /// The argument in this place, which may be left out.
+    pub fn optional_arg(&self, at: usize) -> Option<&str> {
+        self.args.get(at).map(String::as_str)
+    }
+
     /// The argument in this place. Parsing has made sure that the command's arguments are there.
     pub fn arg(&self, at: usize) -> &str {
         self.args.get(at).map_or("", String::as_str)
@@ -198,7 +203,7 @@ fn take(parser: &mut lexopt::Parser, flag: &'static Flag, given: &mut Given) -> 
 
 fn check_shape(command: &Command, given: &Given) -> Result<(), Failure> {
     let words = command.words;
-    if let Some(missing) = command.args.get(given.args.len()) {
+    if let Some(missing) = command.args.get(given.args.len()).filter(|arg| !arg.starts_with('[')) {
         return Err(Failure::usage(format!("`{words}` needs {missing}; see `qinglet help {words}`")));
     }
     if let Some(extra) = given.args.get(command.args.len()) {

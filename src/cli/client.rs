@@ -61,6 +61,15 @@ impl Client {
         }
     }
 
+    /// Whether somebody listens there. Trouble other than that nobody does counts as somebody, so that
+    /// the next request tells of it.
+    pub fn is_served(&self) -> bool {
+        match connect(&self.socket) {
+            Ok(_) => true,
+            Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused),
+        }
+    }
+
     /// Reads `path` below the project. `what` says in the error what could not be done.
     pub fn get(&self, path: &str, what: &str) -> Result<Value, Failure> {
         self.send("GET", path, None)?.done(what)

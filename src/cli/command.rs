@@ -13,7 +13,7 @@ pub type Body = fn(&Context, &Given) -> Result<Exit, Failure>;
 pub struct Command {
     /// Its words, separated by one space: `task add`.
     pub words: &'static str,
-    /// Its arguments in order, all required, as the help text names them.
+    /// Its arguments in order, as the help text names them; one in brackets may be left out, at the end.
     pub args: &'static [&'static str],
     /// When something may follow after `--`: what, as the help text shows it.
     pub rest: Option<&'static str>,

@@ -8,6 +8,7 @@ mod access;
 mod args;
 mod audit;
 mod cell;
+mod check;
 mod client;
 mod command;
 mod context;
@@ -66,7 +67,7 @@ const COMMANDS: &[Command] = &[
     access::token_new::COMMAND,
     access::token_revoke::COMMAND,
     audit::COMMAND,
-    Command::later("check", "look for runs that nobody can settle"),
+    check::COMMAND,
     Command::later("trigger", "start tasks by themselves"),
     Command::later("secret", "keep secrets for tasks"),
     Command::later("doctor", "look at the system"),

@@ -2,7 +2,9 @@
 
 use super::table::printable;
 use crate::model::life::RunState;
-use crate::model::word::{EXECUTOR_START_FAILED, EXITED_WITHOUT_RECEIPT, OWNERSHIP_NOT_STORED};
+use crate::model::word::{
+    EXECUTOR_START_FAILED, EXITED_WITHOUT_RECEIPT, LOST_RETRY_DISABLED, OWNERSHIP_NOT_STORED, RESOLVED_LOST,
+};
 use serde_json::Value;
 
 /// Whether nothing more is to be waited for. A lost Run is not terminal, but nobody can say when it
@@ -27,6 +29,9 @@ pub fn sentence(run: &Value) -> String {
             Some(why) => format!("failed to start: {why}"),
             None => "failed to start".into(),
         },
+        Some(RunState::Failed) if code == LOST_RETRY_DISABLED => {
+            "was lost, and is counted as failed by now: nobody can say how it ended".into()
+        }
         Some(RunState::Failed) => format!("failed{}{}", exit(attempt, code), leftovers(attempt)),
         Some(RunState::Cancelled) => match run["cancelReason"].as_str() {
             Some("policy") => "was cancelled, because its task was disabled or deleted".into(),
@@ -36,6 +41,7 @@ pub fn sentence(run: &Value) -> String {
         Some(RunState::TimedOut) => "was ended, because its time was up".into(),
         Some(RunState::Lost) => match code {
             EXITED_WITHOUT_RECEIPT => "is lost: its process is gone and left no word of how it ended".into(),
+            RESOLVED_LOST => "is lost: nobody could say how it stands, and somebody called it lost".into(),
             OWNERSHIP_NOT_STORED => "is lost: it was stopped at once, because its start could not be stored".into(),
             "" => "is lost: nobody can say how it ended".into(),
             code => format!("is lost: nobody can say how it ended ({})", printable(code)),
@@ -47,6 +53,12 @@ pub fn sentence(run: &Value) -> String {
             Some("disk") => "waits: too little space is free".into(),
             _ => "waits to be started".into(),
         },
+        Some(RunState::Running | RunState::Dispatching) if run["undecided"].is_string() => {
+            format!(
+                "is in doubt ({}); `qinglet check RUN` shows what is known",
+                printable(&super::cell::cell(&run["undecided"]))
+            )
+        }
         Some(RunState::Dispatching) => "is being started".into(),
         Some(RunState::Running) => "is running".into(),
         Some(RunState::WaitingApproval) => "waits for a person's approval".into(),
@@ -86,8 +98,8 @@ fn exit(attempt: &Value, code: &str) -> String {
 fn leftovers(attempt: &Value) -> String {
     match attempt["leftovers"].as_i64() {
         None | Some(0) => String::new(),
-        Some(1) => "; 1 process it left behind was ended".into(),
-        Some(count) => format!("; {count} processes it left behind were ended"),
+        Some(1) => "; 1 process was left behind".into(),
+        Some(count) => format!("; {count} processes were left behind"),
     }
 }
 
@@ -134,7 +146,7 @@ mod tests {
             ),
             (
                 json!({"status": "succeeded", "latestAttempt": {"exitCode": 0, "leftovers": 2}}),
-                "succeeded with exit code 0; 2 processes it left behind were ended",
+                "succeeded with exit code 0; 2 processes were left behind",
             ),
             (
                 json!({"status": "lost", "errorCode": "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT"}),

@@ -95,13 +95,20 @@ fn table(client: &Client, runs: &[Value]) -> Result<Table, Failure> {
         table.row([
             cell(&run["id"]),
             cell(&run["taskId"]),
-            cell(&run["status"]),
+            status(run),
             time(&run["startedAtMs"]),
             duration(run).unwrap_or_else(|| "-".into()),
             exit(client, run)?,
         ]);
     }
     Ok(table)
+}
+
+fn status(run: &Value) -> String {
+    match run["undecided"].as_str() {
+        Some(word) => format!("{}, {word}", cell(&run["status"])),
+        None => cell(&run["status"]),
+    }
 }
 
 /// How long it ran, or runs by now.

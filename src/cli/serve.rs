@@ -23,7 +23,8 @@ pub const COMMAND: Command = Command {
     more: "Without --listen only the socket <state>/run/api.sock is served, which this command line uses.\n\n\
            SIGTERM stops it: nothing new is accepted or started. With `--on-stop leave` tasks run on and\n\
            the next `serve` adopts them; with `drain` they are waited for, at most 60 s; with `stop` each\n\
-           is ended. A second SIGTERM makes `drain` leave the rest and `stop` kill it at once.",
+           is ended. A second SIGTERM makes `drain` leave the rest and `stop` kill it at once.\n\
+           What ended runs have left behind (`task add --leftovers keep`) is left alone in each case.",
     body: Some(serve),
 };
 

@@ -71,6 +71,8 @@ fn lines(run: &Value) -> Table {
     if let Some(signal) = attempt["signal"].as_i64() {
         line("signal", format!("{signal}{}", outcome::signal_name(signal)));
     }
+    line("undecided", cell(&run["undecided"]));
+    line("descendants", cell(&attempt["descendants"]));
     line("error", cell(&run["errorCode"]));
     if attempt["errorCode"] != run["errorCode"] {
         line("attempt error", cell(&attempt["errorCode"]));

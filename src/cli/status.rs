@@ -30,10 +30,23 @@ fn status(context: &Context, _: &Given) -> Result<Exit, Failure> {
     let mut rows = Table::plain();
     rows.row(["state".into(), context.state.display().to_string()]);
     for (key, value) in answer["status"].as_object().into_iter().flatten() {
+        if key == "undecided" {
+            rows.row([key.clone(), undecided(context, value)]);
+            continue;
+        }
         add(&mut rows, &words(key), key, value);
     }
     print(&rows.to_string())?;
     Ok(Exit::Done)
+}
+
+/// How many runs nobody can decide, and the way out.
+fn undecided(context: &Context, value: &Value) -> String {
+    let count = cell(&value["count"]);
+    match value["runs"][0]["runId"].as_str() {
+        Some(run) => format!("{count}; see `qinglet {}check {}`", context.state_option(), printable(run)),
+        None => count,
+    }
 }
 
 /// Adds a value, or one row for each value of an object.

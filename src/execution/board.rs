@@ -1,7 +1,9 @@
 //! What the engine shows of itself to readers on other threads: facts of this moment, in memory
 //! only, never an authority for anything.
 
+use crate::model::id::{AttemptId, RunId};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Why a queued Run is not being started (design D17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,11 +31,72 @@ impl WaitReason {
     }
 }
 
+/// Why nobody can say how an active Attempt stands (design D21). It stays as it is, keeps its place, and
+/// is looked at again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doubt {
+    /// Its handle cannot be read, or names another pid than the one stored beside it.
+    HandleInvalid,
+    /// The system does not say whether its process lives.
+    ProcessUnknown,
+    /// Its receipt cannot be read, or not be put aside, for now.
+    ReceiptUnreadable,
+    /// Its receipt was not to be believed and was put aside, and the process does not say more.
+    ReceiptQuarantined,
+    /// Its Run has another active Attempt beside it, or is under way without any.
+    AttemptsAmbiguous,
+    /// Its shim is gone, and what that may have left cannot be looked for.
+    SweepImpossible,
+    /// It stays alive after KILL. Tried again more and more rarely.
+    Unkillable,
+}
+
+impl Doubt {
+    /// Every doubt.
+    pub const ALL: [Self; 7] = [
+        Self::HandleInvalid,
+        Self::ProcessUnknown,
+        Self::ReceiptUnreadable,
+        Self::ReceiptQuarantined,
+        Self::AttemptsAmbiguous,
+        Self::SweepImpossible,
+        Self::Unkillable,
+    ];
+
+    /// The word that is shown.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::HandleInvalid => "handle_invalid",
+            Self::ProcessUnknown => "process_unknown",
+            Self::ReceiptUnreadable => "receipt_unreadable",
+            Self::ReceiptQuarantined => "receipt_quarantined",
+            Self::AttemptsAmbiguous => "attempts_ambiguous",
+            Self::SweepImpossible => "sweep_impossible",
+            Self::Unkillable => "unkillable",
+        }
+    }
+}
+
+/// A Run that nobody can decide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Undecided {
+    /// The Run.
+    pub run: RunId,
+    /// Its Attempt.
+    pub attempt: AttemptId,
+    /// Why.
+    pub doubt: Doubt,
+    /// Since when it has been in doubt, for whatever reason, in epoch milliseconds.
+    pub since_ms: i64,
+}
+
 /// The board. The engine writes it, everybody reads it.
 #[derive(Debug, Default)]
 pub struct Board {
     active: AtomicUsize,
     wait: AtomicU8,
+    /// At most as many as there are places.
+    undecided: Mutex<Vec<Undecided>>,
 }
 
 impl Board {
@@ -53,9 +116,36 @@ impl Board {
         }
     }
 
+    /// How many Runs nobody can decide.
+    pub fn undecided_count(&self) -> usize {
+        self.list().len()
+    }
+
+    /// The Runs that nobody can decide, by Attempt, at most so many.
+    pub fn undecided(&self, limit: usize) -> Vec<Undecided> {
+        self.list().iter().take(limit).copied().collect()
+    }
+
+    /// Whether nobody can decide this Run, and why.
+    pub fn undecided_run(&self, run: RunId) -> Option<Undecided> {
+        self.list().iter().find(|undecided| undecided.run == run).copied()
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Undecided>> {
+        // Nothing that could panic runs under this lock.
+        self.undecided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Shows how things stand.
     pub(super) fn show(&self, active: usize, wait: Option<WaitReason>) {
         self.active.store(active, Ordering::Relaxed);
         self.wait.store(wait.map_or(0, |reason| reason as u8), Ordering::Relaxed);
+    }
+
+    /// Shows which Runs nobody can decide; the engine's to say.
+    pub fn show_undecided(&self, now: impl Iterator<Item = Undecided>) {
+        let mut list = self.list();
+        list.clear();
+        list.extend(now);
     }
 }

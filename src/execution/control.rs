@@ -4,13 +4,14 @@
 //!
 //! How the Attempt ended still comes from its receipt; the committed intent decides its outcome.
 
+use super::board::Doubt;
 use super::engine::{Door, Engine};
-use super::host::{Host, Signalled, Stop};
+use super::host::{Host, Inspection, Signalled, Stop};
 use super::inbox::Message;
 use super::place::{Halt, HaltStep, Phase, Place};
 use crate::model::id::AttemptId;
 use crate::model::life::{AttemptState, CancelReason};
-use crate::model::limits::{KILL_WAIT_MS, RECOVERY_CANDIDATES_MAX, WAIT_RECHECK_MS};
+use crate::model::limits::{RECOVERY_CANDIDATES_MAX, WAIT_RECHECK_MS};
 use crate::store::StoreError;
 use crate::store::cancel::{CancelRequested, Cancelling, EndAsked, Intend, ListCancelling};
 
@@ -43,7 +44,12 @@ impl<H: Host> Engine<H> {
                 place.asked = true;
                 self.halt(attempt);
             } else if !matches!(state, AttemptState::Starting | AttemptState::Running) {
-                self.post_step(attempt, EndAsked { run, attempt });
+                // An earlier daemon may have made its log and died before any row named it. With the
+                // intent committed it is never started.
+                if state == AttemptState::Claimed {
+                    self.host.discard_log(run, attempt);
+                }
+                self.post_step(attempt, EndAsked { run, attempt, unproven: false });
             }
         }
     }
@@ -63,7 +69,7 @@ impl<H: Host> Engine<H> {
         let now_ms = self.host.now().boot_ms;
         for place in self.places.values_mut() {
             place.grace_ms = 0;
-            if let Some(halt) = place.halt.as_mut().filter(|halt| halt.next == HaltStep::Below) {
+            if let Some(halt) = place.halt.as_mut().filter(|halt| halt.next != HaltStep::Term) {
                 halt.due_ms = now_ms;
             }
         }
@@ -103,7 +109,8 @@ impl<H: Host> Engine<H> {
         let now_ms = self.host.now().boot_ms;
         let Some(place) = self.places.get_mut(&attempt) else { return };
         let released = matches!(place.phase, Phase::Running | Phase::Unclear { .. });
-        if released && place.halt.is_none() && place.handle.is_some() {
+        let clear = !place.is_in_doubt(Doubt::AttemptsAmbiguous);
+        if released && clear && place.halt.is_none() && place.handle.is_some() {
             self.host.crash_point("cancel.intent");
             place.halt = Some(Halt { next: HaltStep::Term, due_ms: now_ms });
             self.halt_step(attempt);
@@ -112,28 +119,49 @@ impl<H: Host> Engine<H> {
 
     /// Does the step of a stop that is due: TERM, after the grace everything below the shim, and only
     /// a shim that stays afterwards itself (design D6). Each signal is preceded by its own full check.
+    /// What KILL does not end is shown as unkillable and tried again more and more rarely; its end is
+    /// told as every other's.
     pub(super) fn halt_step(&mut self, attempt: AttemptId) {
         let now_ms = self.host.now().boot_ms;
         let Some(place) = self.places.get_mut(&attempt) else { return };
-        let (Some(halt), Some((handle, _))) = (place.halt, &place.handle) else { return };
+        let (Some(halt), Some((handle, pid))) = (place.halt, place.handle.clone()) else { return };
+        let mut doubt = None;
         let (next, after_ms) = match halt.next {
-            HaltStep::Term => {
-                let sent = self.host.signal(handle, Stop::Term);
-                (if sent == Signalled::Sent { HaltStep::Below } else { HaltStep::Term }, place.grace_ms)
-            }
-            HaltStep::Below => match self.host.kill_descendants(handle) {
-                // Nothing below it, and yet it is there: the shim itself does not end.
-                Some(0) => (HaltStep::Shim, KILL_WAIT_MS),
-                _ => (HaltStep::Below, KILL_WAIT_MS),
+            HaltStep::Term => match self.host.signal(&handle, Stop::Term) {
+                Signalled::Sent => (HaltStep::Below, place.grace_ms),
+                // Nothing could be signalled: not verified, so it is looked at again, not hurried.
+                Signalled::Unknown => {
+                    doubt = Some(Doubt::ProcessUnknown);
+                    (HaltStep::Term, WAIT_RECHECK_MS)
+                }
+                Signalled::AlreadyExited => (HaltStep::Term, WAIT_RECHECK_MS),
             },
-            HaltStep::Shim => {
-                self.host.signal(handle, Stop::Kill);
-                (HaltStep::Below, KILL_WAIT_MS)
+            HaltStep::Below | HaltStep::Shim => {
+                let next = if halt.next == HaltStep::Shim {
+                    self.host.signal(&handle, Stop::Kill);
+                    HaltStep::Below
+                } else if self.host.kill_descendants(&handle) == Some(0) {
+                    // Nothing below it, and yet it is there: the shim itself does not end.
+                    HaltStep::Shim
+                } else {
+                    HaltStep::Below
+                };
+                let (after_ms, stays) = place.pause_after_kill_round();
+                if stays {
+                    doubt = match self.host.inspect(&handle, pid) {
+                        Inspection::Running => Some(Doubt::Unkillable),
+                        Inspection::NotRunning => None,
+                        Inspection::Invalid => Some(Doubt::HandleInvalid),
+                        Inspection::Unavailable => Some(Doubt::ProcessUnknown),
+                    };
+                }
+                (next, after_ms)
             }
         };
-        // Nothing could be signalled: not verified, so it is looked at again, not hurried.
-        let after_ms = if halt.next == next && next == HaltStep::Term { WAIT_RECHECK_MS } else { after_ms };
         place.halt = Some(Halt { next, due_ms: now_ms + after_ms });
+        if let Some(doubt) = doubt {
+            self.doubt(attempt, doubt);
+        }
         let crash_point = match halt.next {
             HaltStep::Term => "cancel.termed",
             HaltStep::Below | HaltStep::Shim => "cancel.killed",
@@ -144,6 +172,7 @@ impl<H: Host> Engine<H> {
     /// Posts the end of an Attempt that was stopped and is gone without a receipt.
     pub(super) fn post_asked_end(&mut self, attempt: AttemptId) {
         let Some(place) = self.places.get(&attempt) else { return };
-        self.post_step(attempt, EndAsked { run: place.run, attempt });
+        let Phase::Stopped { unproven } = place.phase else { return };
+        self.post_step(attempt, EndAsked { run: place.run, attempt, unproven });
     }
 }

@@ -2,11 +2,11 @@
 //! arrived, does what is due, dispatches, and says when it wants the next one. It never sleeps and
 //! never waits for the store: transactions are posted and their answers arrive as messages.
 
-use super::board::{Board, WaitReason};
+use super::board::{Board, Undecided, WaitReason};
 use super::host::{Host, Now};
 use super::housekeeping::Housekeeping;
 use super::inbox::{Inbox, Message};
-use super::place::{Phase, Place};
+use super::place::{Phase, Place, ReceiptBy, Recovery};
 use super::retry::Retries;
 use crate::model::id::{AttemptId, RunId};
 use crate::model::limits::{Limits, RESOLVED_MAX, WAIT_RECHECK_MS};
@@ -129,9 +129,9 @@ impl<H: Host> Engine<H> {
     /// decided does not count: it keeps its place and shows (design D21).
     pub fn recovering(&self) -> bool {
         let open = |place: &Place| match place.phase {
-            Phase::Losing { .. } | Phase::Completing { .. } | Phase::Stopped => true,
-            Phase::Unclear { looks } => looks > 0,
-            _ => false,
+            Phase::Losing { .. } | Phase::Completing { .. } | Phase::Stopped { .. } => true,
+            Phase::Unclear { looks } => looks > 0 && place.doubt.is_none(),
+            _ => place.recovery == Some(Recovery::Noting),
         };
         self.places.values().any(open)
     }
@@ -140,6 +140,9 @@ impl<H: Host> Engine<H> {
     pub fn turn(&mut self) -> Option<u64> {
         for attempt in self.host.reap() {
             self.exited(attempt);
+        }
+        for attempt in self.host.published() {
+            self.published(attempt);
         }
         while let Ok(message) = self.messages.try_recv() {
             self.take(message);
@@ -151,7 +154,7 @@ impl<H: Host> Engine<H> {
             self.look_again(attempt, now);
         }
         if self.door == Door::NotYetOpen {
-            self.board.show(self.places.len(), self.wait);
+            self.show();
             let next = self.places.values().filter_map(|place| place.due_ms).min();
             return next.map(|at| at.saturating_sub(self.host.now().boot_ms));
         }
@@ -178,7 +181,7 @@ impl<H: Host> Engine<H> {
         self.list_retries(now.boot_ms);
         self.dispatch();
         self.keep_house(now.boot_ms);
-        self.board.show(self.places.len(), self.wait);
+        self.show();
         let open = self.door == Door::Open;
         let others = [
             self.recheck_ms,
@@ -190,6 +193,15 @@ impl<H: Host> Engine<H> {
         next.map(|at| at.saturating_sub(self.host.now().boot_ms))
     }
 
+    fn show(&self) {
+        self.board.show(self.places.len(), self.wait);
+        let undecided = self.places.iter().filter_map(|(&attempt, place)| {
+            let (doubt, since_ms) = place.doubt?;
+            Some(Undecided { run: place.run, attempt, doubt, since_ms })
+        });
+        self.board.show_undecided(undecided);
+    }
+
     fn take(&mut self, message: Message) {
         match message {
             Message::Candidates(page) => self.candidates(page),
@@ -199,6 +211,8 @@ impl<H: Host> Engine<H> {
             Message::Quarantined(attempt) => self.quarantined(attempt),
             Message::Cancelling(page) => self.cancelling(page),
             Message::Asked(attempt, answer) => self.asked(attempt, answer),
+            Message::Survivor(attempt, answer) => self.survivor(attempt, answer),
+            Message::Settled(attempt) => self.settled_by_hand(attempt),
             Message::Retries(page) => self.retries(page),
             Message::Retried(answer) => self.retried(answer),
             Message::Kept(answer) => self.kept(answer),
@@ -234,7 +248,9 @@ impl<H: Host> Engine<H> {
 
     /// Gives an Attempt's place up and looks for the next candidate.
     pub(super) fn leave(&mut self, attempt: AttemptId) {
-        self.places.remove(&attempt);
+        if self.places.remove(&attempt).is_some_and(|place| place.receipt_by != ReceiptBy::End) {
+            self.host.forget_receipt(attempt);
+        }
         self.hungry = true;
     }
 
@@ -318,7 +334,7 @@ impl<H: Host> Engine<H> {
                 self.stop_step(attempt, next, now);
             }
             Phase::Losing { .. } => self.post_loss(attempt),
-            Phase::Stopped => self.post_asked_end(attempt),
+            Phase::Stopped { .. } => self.post_asked_end(attempt),
             Phase::Completing { .. } => self.post_completion(attempt),
             Phase::Running | Phase::Unclear { .. } => self.look(attempt),
             Phase::Launching => {}
@@ -331,7 +347,7 @@ impl<H: Host> Engine<H> {
         match &place.phase {
             Phase::Intending { .. } => self.intended(attempt, answer),
             Phase::Owning { .. } => self.owned(attempt, answer),
-            Phase::Failing { .. } | Phase::Losing { .. } | Phase::Stopped => self.ended(attempt, answer),
+            Phase::Failing { .. } | Phase::Losing { .. } | Phase::Stopped { .. } => self.ended(attempt, answer),
             _ => {}
         }
     }

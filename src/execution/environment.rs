@@ -85,6 +85,7 @@ mod tests {
             grace_ms: 1,
             log_bytes: None,
             timeout_ms: None,
+            leftovers: crate::model::command::Leftovers::Kill,
             retry: None,
         };
         let (run, task) = (RunId(IdSource::default().next(1, [0; 10])), Name::parse("t").unwrap());

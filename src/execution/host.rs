@@ -4,7 +4,7 @@
 //! Nothing here may block for longer than a file read: what takes time answers through a reply.
 
 use super::board::WaitReason;
-use crate::model::command::Command;
+use crate::model::command::{Command, Leftovers};
 use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::name::Name;
 use crate::model::record::End;
@@ -48,6 +48,8 @@ pub struct Launch {
     pub working_directory: Option<String>,
     /// Between TERM and KILL for what the main process leaves behind.
     pub grace_ms: i64,
+    /// What becomes of that when the main process ended by itself.
+    pub leftovers: Leftovers,
 }
 
 /// A shim that has done everything that can fail and holds the user's program back. Dropping it
@@ -115,6 +117,19 @@ pub struct Receipt {
     pub finished_at_ms: i64,
     /// How it ended.
     pub end: End,
+}
+
+/// What a sweep after a killed shim gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    /// Nothing of it was left.
+    Empty,
+    /// Nothing was left to be killed, and something may have got away.
+    Unproven,
+    /// Something was left and is being killed: look again.
+    Found,
+    /// It could not be looked for.
+    Unknown,
 }
 
 /// What reading a receipt gave.
@@ -191,13 +206,20 @@ pub trait Host {
     /// stopped one hears it.
     fn signal(&self, handle: &str, stop: Stop) -> Signalled;
     /// Ends what is left of the session that a handle's process led, after that process was proven
-    /// gone. `Some(true)`: nothing was left; `Some(false)`: something was, look again; `None`: unknown.
-    fn sweep(&self, handle: &str, run: RunId) -> Option<bool>;
+    /// gone.
+    fn sweep(&self, handle: &str, run: RunId) -> Swept;
     /// From now on [`reap`](Self::reap) also tells of the end of this process, which an earlier daemon
     /// started. `false`: it cannot, so the process has to be looked at.
     fn watch(&self, attempt: AttemptId, handle: &str) -> bool;
     /// Reaps children and tells whose shims they were, and which watched processes have ended.
     fn reap(&self) -> Vec<AttemptId>;
+    /// From now on [`published`](Self::published) tells of this Attempt's receipt; one that is there
+    /// already has to be read after this. `false`: it cannot, so the receipt has to be looked for.
+    fn watch_receipt(&self, attempt: AttemptId) -> bool;
+    /// Tells of this Attempt's receipt no more.
+    fn forget_receipt(&self, attempt: AttemptId);
+    /// Tells whose receipts have come that were to be told of.
+    fn published(&self) -> Vec<AttemptId>;
     /// Reads an Attempt's receipt.
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead;
     /// Deletes an Attempt's receipt; one that is not there counts as deleted.
@@ -214,6 +236,9 @@ pub trait Host {
     fn log_space(&self) -> Option<LogSpace>;
     /// What a log takes of its file system. `None`: it is not there.
     fn log_taken_bytes(&self, artifact: &str) -> Option<u64>;
+    /// Removes the log of an Attempt that will never be started, which no row knows of. What cannot be
+    /// removed stays, empty.
+    fn discard_log(&self, run: RunId, attempt: AttemptId);
     /// Removes an ended Attempt's log for good. `None`: it could not be done, and it stays.
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved>;
     /// Dies here when a test asked for it; debug builds only.

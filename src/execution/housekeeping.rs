@@ -14,10 +14,11 @@ use super::inbox::Message;
 use crate::model::id::{AttemptId, RunId};
 use crate::model::limits::{
     AUDIT_KEPT, AUDIT_TRIM_PAGE, LOG_AGE_PRESSED_MS, LOG_PAGE, LOG_SHARE_MEMORY, LOG_SHARE_PRESSURE, LOG_SHARE_TOTAL,
-    Limits, RUN_AGE_MS, RUNS_KEPT,
+    LOST_RUNS_KEPT, Limits, RUN_AGE_MS, RUNS_KEPT,
 };
 use crate::model::record::LogRetired;
 use crate::schedule::trust::{BUILT_AT_MS, Reading, judge};
+use crate::store::lost::CloseLost;
 use crate::store::retention::{
     Age, AuditEdge, ClockKnown, DeleteRuns, KeptLog, ListLogs, ListOldRuns, LogPage, NoteClock, OldRun, ReadClock,
     RetireLogs, RunRule, TrimAudit,
@@ -34,6 +35,8 @@ pub(super) enum Kept {
     Measured(Option<LogPage>),
     Logs(Option<LogPage>),
     Retired(Option<()>),
+    /// So many lost Runs were closed.
+    Closed(Option<usize>),
     Runs(Option<Vec<OldRun>>),
     Deleted(Option<usize>),
     /// There are more audit rows to be removed.
@@ -202,6 +205,8 @@ impl<H: Host> Engine<H> {
                 self.host.crash_point("retain.retired");
                 self.next_logs();
             }
+            Kept::Closed(Some(count)) if count == self.limits.housekeeping_page => self.close_lost(),
+            Kept::Closed(Some(_)) => self.begin_runs(),
             Kept::Runs(Some(page)) => {
                 self.keeping.after = page.last().map_or(self.keeping.after, |run| run.order);
                 let full = page.len() == self.limits.housekeeping_page;
@@ -217,6 +222,7 @@ impl<H: Host> Engine<H> {
             | Kept::Measured(None)
             | Kept::Logs(None)
             | Kept::Retired(None)
+            | Kept::Closed(None)
             | Kept::Runs(None)
             | Kept::Deleted(None) => self.end_round(),
         }
@@ -313,7 +319,7 @@ impl<H: Host> Engine<H> {
             }
             self.ask_logs();
         } else {
-            self.begin_runs();
+            self.close_lost();
         }
     }
 
@@ -433,10 +439,17 @@ impl<H: Host> Engine<H> {
         // Whoever waits for space need not wait for the next look. Only if there is more of it: else
         // waiting and looking would chase each other.
         self.hungry |= std::mem::take(&mut self.keeping.has_freed);
-        self.begin_runs();
+        self.close_lost();
     }
 
     // ---- Runs -----------------------------------------------------------------------------------
+
+    /// Closes lost Runs that are too many or too old, a page at a time, so that the next page of Runs may
+    /// remove them.
+    fn close_lost(&self) {
+        let age = self.keeping.age(RUN_AGE_MS);
+        self.ask(CloseLost { keep: LOST_RUNS_KEPT, age, limit: self.limits.housekeeping_page }, Kept::Closed);
+    }
 
     fn begin_runs(&mut self) {
         self.keeping.after = 0;

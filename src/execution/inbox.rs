@@ -1,13 +1,14 @@
 //! How other threads reach the engine: short messages and a waker.
 //!
 //! The queue is bounded by construction: an Attempt has at most one message under way, a page of
-//! candidates at most one, and pokes fold into a flag.
+//! candidates at most one, and pokes fold into a flag; an Attempt is settled by hand once.
 
 use super::host::{Hold, LaunchFailure};
 use super::housekeeping::Kept;
 use crate::model::id::AttemptId;
 use crate::store::StoreError;
 use crate::store::cancel::{CancelRequested, Cancelling};
+use crate::store::reconcile::Reconciled;
 use crate::store::retry::Waiting;
 use crate::store::start::{Candidate, Completed, Step};
 use std::sync::Arc;
@@ -30,6 +31,10 @@ pub(super) enum Message {
     Cancelling(Result<Vec<Cancelling>, StoreError>),
     /// The store has answered an intent of our own.
     Asked(AttemptId, Result<CancelRequested, StoreError>),
+    /// The store has written down that an Attempt of an earlier daemon lives, or not.
+    Survivor(AttemptId, Result<Reconciled, StoreError>),
+    /// Somebody has settled this Attempt.
+    Settled(AttemptId),
     /// The Runs that wait for another Attempt were read.
     Retries(Result<Vec<Waiting>, StoreError>),
     /// A Run's next Attempt was made, or not.
@@ -60,6 +65,11 @@ impl Inbox {
     pub fn poke(&self) {
         self.poked.store(true, Ordering::Release);
         (self.wake)();
+    }
+
+    /// Says that somebody has settled this Attempt, so that its place is free.
+    pub fn settled(&self, attempt: AttemptId) {
+        self.send(Message::Settled(attempt));
     }
 
     /// Takes the poke, if there was one.

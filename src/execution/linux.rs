@@ -2,12 +2,15 @@
 
 use super::board::WaitReason;
 use super::environment::{Surroundings, isolated};
+use super::evidence::{Look, ReceiptSeen, Seen};
 use super::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
-    Now, Receipt, ReceiptRead, Signalled, Stop,
+    Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
 };
 use super::logs::{LogRead, LogReadError, LogSlice};
+use super::token;
 use crate::model::id::{AttemptId, RunId, Uuid};
+use crate::model::life::AttemptState;
 use crate::model::limits::{self, Limits};
 use crate::model::record::End;
 use crate::model::word::LOG_WRITE_FAILED;
@@ -16,9 +19,11 @@ use crate::process::handle::Handle;
 use crate::process::launch::{Held, Launcher};
 use crate::process::log::LogStore;
 use crate::process::orders::Orders;
+use crate::process::published::Published;
 use crate::process::reap::Children;
 use crate::process::receipt::ReceiptStore;
 use crate::process::{self, clock, crash, identity, room};
+use crate::store::evidence::ActiveAttempt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,6 +35,8 @@ pub struct Linux {
     pub children: Arc<Children>,
     /// Shims of an earlier daemon.
     pub adopted: Arc<Adopted>,
+    /// Receipts that come while their shims stay.
+    pub published: Arc<Published>,
     /// Where receipts lie.
     pub receipts: ReceiptStore,
     /// Where logs lie.
@@ -108,6 +115,7 @@ impl Host for Linux {
             cwd: launch.working_directory,
             grace_ms: launch.grace_ms.unsigned_abs(),
             drain_grace_ms: limits::DRAIN_GRACE_MS,
+            leftovers: launch.leftovers,
         };
         let reply = move |outcome: Result<Held, process::launch::LaunchFailure>| {
             reply(match outcome {
@@ -119,15 +127,7 @@ impl Host for Linux {
     }
 
     fn inspect(&self, handle: &str, pid: i32) -> Inspection {
-        match Handle::parse(handle) {
-            Some(handle) if handle.pid == pid => match identity::inspect(&handle) {
-                identity::Inspection::Running => Inspection::Running,
-                identity::Inspection::NotRunning => Inspection::NotRunning,
-                identity::Inspection::Unavailable => Inspection::Unavailable,
-                identity::Inspection::Invalid => Inspection::Invalid,
-            },
-            _ => Inspection::Invalid,
-        }
+        inspect(handle, pid)
     }
 
     fn boot(&self) -> Option<Uuid> {
@@ -156,10 +156,14 @@ impl Host for Linux {
         }
     }
 
-    fn sweep(&self, handle: &str, run: RunId) -> Option<bool> {
-        let handle = Handle::parse(handle)?;
-        let found = process::sweep::sweep(&handle, &format!("QINGLET_RUN_ID={run}")).ok()?;
-        Some(found == 0)
+    fn sweep(&self, handle: &str, run: RunId) -> Swept {
+        let Some(handle) = Handle::parse(handle) else { return Swept::Unknown };
+        match process::sweep::sweep(&handle, &format!("QINGLET_RUN_ID={run}")) {
+            Ok(process::sweep::Swept::Empty) => Swept::Empty,
+            Ok(process::sweep::Swept::Unproven) => Swept::Unproven,
+            Ok(process::sweep::Swept::Found(_)) => Swept::Found,
+            Err(_) => Swept::Unknown,
+        }
     }
 
     fn watch(&self, attempt: AttemptId, handle: &str) -> bool {
@@ -170,6 +174,18 @@ impl Host for Linux {
         let mut ended = self.children.reap();
         ended.extend(self.adopted.ended());
         ended
+    }
+
+    fn watch_receipt(&self, attempt: AttemptId) -> bool {
+        self.published.watch(attempt)
+    }
+
+    fn forget_receipt(&self, attempt: AttemptId) {
+        self.published.forget(attempt);
+    }
+
+    fn published(&self) -> Vec<AttemptId> {
+        self.published.published()
     }
 
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
@@ -216,6 +232,10 @@ impl Host for Linux {
         self.logs.taken_bytes(artifact)
     }
 
+    fn discard_log(&self, run: RunId, attempt: AttemptId) {
+        let _ = self.logs.discard(run, attempt);
+    }
+
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {
         let removed = self.logs.retire(artifact).ok()?;
         Some(LogRemoved { bytes: removed.bytes, taken_bytes: removed.taken_bytes, truncated: removed.truncated })
@@ -223,6 +243,18 @@ impl Host for Linux {
 
     fn crash_point(&self, name: &'static str) {
         crash::at(name);
+    }
+}
+
+fn inspect(handle: &str, pid: i32) -> Inspection {
+    match Handle::parse(handle) {
+        Some(handle) if handle.pid == pid => match identity::inspect(&handle) {
+            identity::Inspection::Running => Inspection::Running,
+            identity::Inspection::NotRunning => Inspection::NotRunning,
+            identity::Inspection::Unavailable => Inspection::Unavailable,
+            identity::Inspection::Invalid => Inspection::Invalid,
+        },
+        _ => Inspection::Invalid,
     }
 }
 
@@ -263,7 +295,29 @@ fn translate(receipt: &process::receipt::Receipt) -> Receipt {
             error_summary: start_error.map(ToString::to_string),
             log_complete: Some(receipt.log_complete),
             leftovers: Some(i64::from(receipt.leftovers)),
+            unproven: false,
         },
+    }
+}
+
+/// Looks at evidence for whoever asks, beside the engine: only looks.
+pub struct Witness(pub ReceiptStore);
+
+impl Look for Witness {
+    fn look(&self, stored: &ActiveAttempt) -> Seen {
+        use process::receipt::ReceiptRead as Read;
+        let receipt = match self.0.read(stored.id) {
+            Read::Found(receipt) if stored.token_digest == Some(token::digest(&receipt.token)) => ReceiptSeen::Found,
+            Read::Found(_) | Read::Invalid(_) => ReceiptSeen::Invalid,
+            Read::Absent => ReceiptSeen::Absent,
+            Read::Unavailable(_) => ReceiptSeen::Unavailable,
+        };
+        let process = match (&stored.handle, stored.pid) {
+            (Some(handle), pid) => Some(inspect(handle, pid.unwrap_or_default())),
+            (None, _) if stored.state == AttemptState::Running => Some(Inspection::Invalid),
+            (None, _) => None,
+        };
+        Seen { receipt, process }
     }
 }
 

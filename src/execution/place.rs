@@ -3,9 +3,10 @@
 //! A place is progress, not authority: whether a step may happen is decided by the store's
 //! compare-and-set, and after a crash the places are built again from what is stored.
 
+use super::board::Doubt;
 use super::host::{Hold, Receipt};
 use crate::model::id::RunId;
-use crate::model::limits::GRACE_MS_DEFAULT;
+use crate::model::limits::{GRACE_MS_DEFAULT, KILL_PAUSE_MS_MAX, KILL_ROUNDS, KILL_WAIT_MS};
 use crate::model::record::Deadline;
 use crate::store::start::Candidate;
 
@@ -24,9 +25,9 @@ pub(super) enum Phase {
     /// Ownership could not be stored; the held shim is being stopped (T5).
     Stopping { next: StopStep },
     /// It was stopped and is gone without a receipt; its end is with the store, or will be again.
-    Stopped,
+    Stopped { unproven: bool },
     /// The Attempt's end without a receipt is with the store, or will be again.
-    Losing { error_code: &'static str },
+    Losing { error_code: &'static str, unproven: bool },
     /// T6 is with the store, or will be again.
     Completing { receipt: Box<Receipt> },
     /// Its process is gone or unclear and nothing can be said yet; looked at again when due.
@@ -84,7 +85,30 @@ pub(super) struct Halt {
     pub(super) due_ms: u64,
 }
 
+/// How far recovery has come with an Attempt of an earlier daemon (spec/execution section 7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Recovery {
+    /// Its evidence is being looked at.
+    Taken,
+    /// It lives; that is being written down.
+    Noting,
+    /// That is written down, with the Run at this version; it is to be proven once more.
+    Noted { version: i64 },
+}
+
+/// How an Attempt's receipt is learned of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReceiptBy {
+    /// By the end of its shim.
+    End,
+    /// Its shim may stay (`leftovers: keep`), and the host tells of its receipt.
+    Word,
+    /// Its shim may stay, and nobody tells of its receipt.
+    Looks,
+}
+
 /// A place.
+#[allow(clippy::struct_excessive_bools)] // facts of their own; none says anything about another
 pub(super) struct Place {
     /// The Run.
     pub(super) run: RunId,
@@ -102,8 +126,18 @@ pub(super) struct Place {
     pub(super) halt: Option<Halt>,
     /// Somebody tells of its shim's end although it is not our child.
     pub(super) told: bool,
+    /// How its receipt is learned of.
+    pub(super) receipt_by: ReceiptBy,
     /// The shim was reaped.
     pub(super) exited: bool,
+    /// How often something of it was killed and had to be looked at again.
+    pub(super) kills: u32,
+    /// Why nobody can say how it stands, and since when, in epoch milliseconds.
+    pub(super) doubt: Option<(Doubt, i64)>,
+    /// What lay in its receipt's place was put aside.
+    pub(super) quarantined: bool,
+    /// How far recovery has come with it; `None` once it is through, and for our own.
+    pub(super) recovery: Option<Recovery>,
     /// How far it has come.
     pub(super) phase: Phase,
     /// When to look at it again by itself, in boot milliseconds.
@@ -111,6 +145,22 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Counts a KILL, or another look after one, and answers when to try again, in milliseconds: evenly
+    /// for `rounds` times, then more and more rarely, with `true` for what must be taken as unkillable.
+    pub(super) fn pause_after_kill(&mut self, rounds: u32, evenly_ms: u64) -> (u64, bool) {
+        self.kills = self.kills.saturating_add(1);
+        let over = self.kills.saturating_sub(rounds);
+        if over == 0 {
+            return (evenly_ms, false);
+        }
+        (KILL_WAIT_MS.saturating_mul(1 << over.min(16)).min(KILL_PAUSE_MS_MAX), true)
+    }
+
+    /// The same for KILLs that are given [`KILL_WAIT_MS`] each.
+    pub(super) fn pause_after_kill_round(&mut self) -> (u64, bool) {
+        self.pause_after_kill(KILL_ROUNDS, KILL_WAIT_MS)
+    }
+
     /// A place for an Attempt of which nothing is known yet.
     pub(super) fn new(run: RunId, phase: Phase) -> Self {
         Self {
@@ -122,10 +172,20 @@ impl Place {
             asked: false,
             halt: None,
             told: false,
+            receipt_by: ReceiptBy::End,
             exited: false,
+            kills: 0,
+            doubt: None,
+            quarantined: false,
+            recovery: None,
             phase,
             due_ms: None,
         }
+    }
+
+    /// Whether this is why nobody can say how it stands.
+    pub(super) fn is_in_doubt(&self, doubt: Doubt) -> bool {
+        self.doubt.is_some_and(|(known, _)| known == doubt)
     }
 
     /// When it wants attention by itself, in boot milliseconds.

@@ -2,11 +2,13 @@
 //! The numbered steps are ARCHITECTURE.md's; each has a crash point.
 
 use super::board::WaitReason;
-use super::engine::Engine;
+use super::engine::{Door, Engine};
+use super::finish::LOOK_MS;
 use super::host::{EnvironmentOf, Hold, Host, Launch, LaunchFailure};
 use super::inbox::Message;
-use super::place::{Failure, Phase, Place, Start, StopStep};
+use super::place::{Failure, Phase, Place, ReceiptBy, Start, StopStep};
 use super::token;
+use crate::model::command::Leftovers;
 use crate::model::id::AttemptId;
 use crate::model::limits::{KILL_WAIT_MS, WAIT_RECHECK_MS};
 use crate::model::record::Deadline;
@@ -50,6 +52,9 @@ impl<H: Host> Engine<H> {
         });
         place.deadline_ms = timeout_ms.map(|ms| now.boot_ms.saturating_add(ms));
         place.grace_ms = command.grace_ms.unsigned_abs();
+        if command.leftovers == Leftovers::Keep {
+            place.receipt_by = ReceiptBy::Looks;
+        }
         place.token_digest = Some(token::digest(&secret));
         place.phase = Phase::Intending {
             candidate: Box::new(candidate),
@@ -88,7 +93,11 @@ impl<H: Host> Engine<H> {
                 self.post_failure(attempt);
                 return;
             }
-            Ok(Step::Raced) => return self.leave(attempt),
+            Ok(Step::Raced) => {
+                // Asked to end, or taken back, since it was listed: no row will ever name its log.
+                self.host.discard_log(place.run, attempt);
+                return self.leave(attempt);
+            }
             Err(_) => {
                 self.places.remove(&attempt);
                 return self.recheck();
@@ -113,6 +122,7 @@ impl<H: Host> Engine<H> {
             environment: self.host.environment(&of),
             working_directory: command.working_directory.clone(),
             grace_ms: command.grace_ms,
+            leftovers: command.leftovers,
         };
         let inbox = self.inbox.clone();
         place.phase = Phase::Launching;
@@ -157,6 +167,11 @@ impl<H: Host> Engine<H> {
             return self.compensate(attempt);
         }
         self.host.crash_point("start.owned");
+        let stays = place.receipt_by != ReceiptBy::End;
+        let receipt_by = if stays { self.listen(attempt) } else { ReceiptBy::End };
+        let look_due = (receipt_by == ReceiptBy::Looks).then(|| self.later(LOOK_MS));
+        let Some(place) = self.places.get_mut(&attempt) else { return };
+        (place.receipt_by, place.due_ms) = (receipt_by, look_due);
         let exited = place.exited;
         let running = Phase::Running;
         let Phase::Owning { hold, .. } = std::mem::replace(&mut place.phase, running) else { return };
@@ -187,6 +202,9 @@ impl<H: Host> Engine<H> {
     /// The answer to T4 or to a loss: done or overtaken, the place is free; else asked again later.
     pub(super) fn ended(&mut self, attempt: AttemptId, answer: Result<Step, StoreError>) {
         if answer.is_ok() {
+            if self.door == Door::NotYetOpen {
+                self.host.crash_point("recover.lost");
+            }
             // The end may be followed by another Attempt; the answer does not say.
             self.retries.wanted = true;
             return self.leave(attempt);

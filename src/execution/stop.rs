@@ -1,6 +1,7 @@
 //! Stopping exactly one process (T5): TERM, a bounded wait, KILL, a bounded wait, each signal after
 //! its own full check of the identity. Advanced by turns; nothing here waits.
 
+use super::board::Doubt;
 use super::engine::Engine;
 use super::host::{Host, Inspection, Now, Signalled, Stop};
 use super::place::{Phase, StopStep};
@@ -21,14 +22,23 @@ impl<H: Host> Engine<H> {
                 StopStep::Look => self.host.inspect(&handle, pid) == Inspection::NotRunning,
             };
         if gone {
-            self.set(attempt, Phase::Losing { error_code: OWNERSHIP_NOT_STORED }, None);
+            // Held all the time, so that nothing of it ran and nothing can have got away.
+            self.set(attempt, Phase::Losing { error_code: OWNERSHIP_NOT_STORED, unproven: false }, None);
             return self.post_loss(attempt);
         }
-        let (next, after_ms) = match step {
-            StopStep::Term => (StopStep::Kill, Self::stop_wait_ms()),
-            StopStep::Kill => (StopStep::Look, Self::stop_wait_ms()),
-            StopStep::Look => (StopStep::Kill, WAIT_RECHECK_MS),
+        let Some(place) = self.places.get_mut(&attempt) else { return };
+        let (next, after_ms, stays) = match step {
+            StopStep::Term => (StopStep::Kill, Self::stop_wait_ms(), false),
+            StopStep::Kill => (StopStep::Look, Self::stop_wait_ms(), false),
+            StopStep::Look => {
+                let (after_ms, stays) = place.pause_after_kill_round();
+                (StopStep::Kill, after_ms.max(WAIT_RECHECK_MS), stays)
+            }
         };
+        if stays {
+            let lives = self.host.inspect(&handle, pid) == Inspection::Running;
+            self.doubt(attempt, if lives { Doubt::Unkillable } else { Doubt::ProcessUnknown });
+        }
         let due_ms = now.boot_ms + after_ms;
         self.set(attempt, Phase::Stopping { next }, Some(due_ms));
     }

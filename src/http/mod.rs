@@ -5,6 +5,7 @@ pub mod access;
 pub mod admit;
 pub mod audit;
 pub mod cancel;
+pub mod evidence;
 pub mod gate;
 pub mod head;
 pub mod logs;

@@ -23,7 +23,7 @@ use Permission as P;
 
 /// Every route. The first parameter of a guarded one is the project.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 19] = [
+pub static ROUTES: [Route; 21] = [
     route!(Get "/api/health", "system.health", Public, [], 0),
     route!(Get "/api/v3/capabilities", "system.capabilities", Public, [], 0),
     route!(Get "/api/v3/projects/{project}/status", "project.status", Holds(P::ProjectRead), [], 0),
@@ -38,6 +38,8 @@ pub static ROUTES: [Route; 19] = [
     route!(Get "/api/v3/projects/{project}/runs/{run}/events", "run.events.list", Holds(P::RunRead), ["after_sequence", "limit"], 0),
     route!(Post "/api/v3/projects/{project}/runs/{run}/cancellation", "run.cancel", Holds(P::RunStop), [], MUTATION_BODY_BYTES_MAX),
     route!(Post "/api/v3/projects/{project}/runs/{run}/retry", "run.retry", Holds(P::RunRetry), [], MUTATION_BODY_BYTES_MAX),
+    route!(Get "/api/v3/projects/{project}/runs/{run}/evidence", "run.evidence", Holds(P::RunRead), [], 0),
+    route!(Post "/api/v3/projects/{project}/runs/{run}/resolution", "run.resolve", Holds(P::PolicyManage), [], MUTATION_BODY_BYTES_MAX),
     route!(Get "/api/v3/projects/{project}/runs/{run}/attempts/{attempt}/log", "run.log.read", Holds(P::ArtifactRead),
         ["offset", "length"], 0),
     route!(Get "/api/v3/projects/{project}/access", "access.list", Holds(P::PolicyManage), ["after_subject"], 0),

@@ -27,7 +27,7 @@ pub(super) fn list(api: &Api, request: &Request, who: &Admitted) -> Result<Answe
             limit: query::limit(request),
         })
         .map_err(|e| unavailable(word::RUN_LIST_UNAVAILABLE, e, "the runs were not read"))?;
-    let page = page(runs, more, |run| shape(run, wait_reason(api, run)));
+    let page = page(runs, more, |run| shape(run, wait_reason(api, run), undecided(api, run)));
     let mut body = json!({"runs": page.items, "hasMore": page.has_more});
     if let Some(last) = page.last {
         body["next"] = json!({"createdAtMs": last.created_at_ms, "runId": last.id.to_string()});
@@ -40,10 +40,10 @@ pub(super) fn list(api: &Api, request: &Request, who: &Admitted) -> Result<Answe
 /// executionOwner, triggerId?, retryOfRunId?, createdAtMs, queuedAtMs, startedAtMs, finishedAtMs,
 /// cancelRequestedAtMs?, cancelReason?, waitReason (queued only),
 /// nextAttemptAtMs (retry_wait only), errorCode?, latestAttempt}}`.
-/// Times that are not yet are null.
+/// Times that are not yet are null. `undecided` is there for a Run that nobody can decide, and says why.
 ///
 /// `latestAttempt` is null or `{id, number, status, createdAtMs, startedAtMs, finishedAtMs,
-/// exitCode, signal, errorCode, errorSummary, logAvailable, logComplete, leftovers}`; with
+/// exitCode, signal, errorCode, errorSummary, logAvailable, logComplete, leftovers, descendants}`; with
 /// `?attempt=N` it is that one. Never a handle, a pid, a command or an environment. 404
 /// `run_not_found`, `attempt_not_found`; 503 `run_query_unavailable`.
 pub(super) fn get(api: &Api, request: &Request, who: &Admitted) -> Result<Answer, Answer> {
@@ -56,7 +56,7 @@ pub(super) fn get(api: &Api, request: &Request, who: &Admitted) -> Result<Answer
     if attempt_number.is_some() && run.attempt.is_none() {
         return Err(Answer::refusal(word::ATTEMPT_NOT_FOUND, "the run has no attempt of this number"));
     }
-    let mut shown = shape(&run, wait_reason(api, &run));
+    let mut shown = shape(&run, wait_reason(api, &run), undecided(api, &run));
     shown["projectId"] = who.authority.project.as_str().into();
     shown["latestAttempt"] = run.attempt.as_ref().map_or(Value::Null, attempt);
     Ok(Answer::json(200, &json!({"run": shown})))
@@ -83,7 +83,7 @@ pub(super) fn events(api: &Api, request: &Request, who: &Admitted) -> Result<Ans
     Ok(Answer::json(200, &json!({"events": events, "hasMore": has_more, "nextAfterSequence": next})))
 }
 
-fn shape(run: &Run, wait_reason: Option<&'static str>) -> Value {
+fn shape(run: &Run, wait_reason: Option<&'static str>, undecided: Option<&'static str>) -> Value {
     let mut shown = json!({
         "id": run.id.to_string(),
         "taskId": run.task.as_str(),
@@ -115,6 +115,9 @@ fn shape(run: &Run, wait_reason: Option<&'static str>) -> Value {
     if run.state == RunState::Queued {
         shown["waitReason"] = wait_reason.into();
     }
+    if let Some(word) = undecided {
+        shown["undecided"] = word.into();
+    }
     if let Some(code) = &run.error_code {
         shown["errorCode"] = code.as_str().into();
     }
@@ -136,6 +139,7 @@ fn attempt(attempt: &Attempt) -> Value {
         "logAvailable": attempt.log_artifact.is_some(),
         "logComplete": attempt.end.log_complete,
         "leftovers": attempt.end.leftovers,
+        "descendants": attempt.end.unproven.then_some("unproven"),
     })
 }
 
@@ -152,12 +156,18 @@ fn wait_reason(api: &Api, run: &Run) -> Option<&'static str> {
     (run.state == RunState::Queued).then(|| api.board.wait_reason()).flatten().map(WaitReason::word)
 }
 
+/// Why nobody can say how it stands, while it is under way and so.
+fn undecided(api: &Api, run: &Run) -> Option<&'static str> {
+    let under_way = matches!(run.state, RunState::Dispatching | RunState::Running);
+    under_way.then(|| api.board.undecided_run(run.id)).flatten().map(|undecided| undecided.doubt.word())
+}
+
 pub(super) fn run_id(request: &Request) -> Result<RunId, Answer> {
     request.params.get(1).and_then(|text| RunId::parse(text)).ok_or_else(not_found)
 }
 
 /// The one answer for a Run that is not there, here or at all.
-fn not_found() -> Answer {
+pub(super) fn not_found() -> Answer {
     Answer::refusal(word::RUN_NOT_FOUND, "there is no such run in this project")
 }
 
@@ -201,7 +211,9 @@ mod tests {
     #[allow(non_snake_case)] // the acceptance point's own name
     fn max_page_response_under_64KiB() {
         for &state in RunState::ALL {
-            let page = page(vec![longest(state); PAGE_MAX], true, |run| shape(run, Some("capacity")));
+            let page = page(vec![longest(state); PAGE_MAX], true, |run| {
+                shape(run, Some("capacity"), Some("attempts_ambiguous"))
+            });
             let next = json!({"createdAtMs": TIME_MS_MAX, "runId": RunId(Uuid::from_bytes([0xff; 16])).to_string()});
             let body = json!({"runs": page.items, "hasMore": true, "next": next}).to_string();
             assert_eq!(page.items.len(), PAGE_MAX, "{state:?}: the whole page fits");

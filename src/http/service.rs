@@ -4,12 +4,14 @@
 use super::admit::{self, Admitted};
 use super::message::{Answer, Request, Service};
 use super::route::{Guard, Method};
-use super::{access, audit, cancel, logs, query, retry, runs, starts, system, tasks};
+use super::{access, audit, cancel, evidence, logs, query, retry, runs, starts, system, tasks};
 use crate::access::authenticate::Authenticator;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
+use crate::execution::evidence::Look;
 use crate::execution::logs::LogRead;
+use crate::model::id::AttemptId;
 use crate::model::limits::{Limits, Profile, RESPONSE_BYTES_MAX};
 use crate::model::word;
 use crate::store::Store;
@@ -33,10 +35,14 @@ pub struct Parts {
     pub board: Arc<Board>,
     /// Reads logs.
     pub logs: Arc<dyn LogRead>,
+    /// Looks at what is known of an Attempt outside the store.
+    pub look: Arc<dyn Look>,
     /// Counts rejected authentications; the control loop writes them.
     pub rejections: Arc<Rejections>,
     /// Wakes the dispatcher after something it must see. Must not block.
     pub poke: Arc<dyn Fn() + Send + Sync>,
+    /// Tells the engine that an Attempt was settled by hand. Must not block.
+    pub settled: Arc<dyn Fn(AttemptId) + Send + Sync>,
 }
 
 /// The API: authentication, policy and the handlers over one store.
@@ -47,8 +53,10 @@ pub struct Api {
     pub(super) limits: &'static Limits,
     pub(super) board: Arc<Board>,
     pub(super) logs: Arc<dyn LogRead>,
+    pub(super) look: Arc<dyn Look>,
     pub(super) rejections: Arc<Rejections>,
     pub(super) poke: Arc<dyn Fn() + Send + Sync>,
+    pub(super) settled: Arc<dyn Fn(AttemptId) + Send + Sync>,
     pub(super) since: Instant,
     pub(super) listen: OnceLock<SocketAddr>,
     pub(super) reads: AtomicU64,
@@ -83,6 +91,8 @@ fn handler(operation: &str) -> Option<Handler> {
         "run.get" => Guarded(runs::get),
         "run.cancel" => Guarded(cancel::cancel),
         "run.retry" => Guarded(retry::retry),
+        "run.evidence" => Guarded(evidence::get),
+        "run.resolve" => Guarded(evidence::resolve),
         "run.events.list" => Guarded(runs::events),
         "run.log.read" => Guarded(logs::read),
         "access.list" => Guarded(access::list),
@@ -104,8 +114,10 @@ impl Api {
             limits: parts.limits,
             board: parts.board,
             logs: parts.logs,
+            look: parts.look,
             rejections: parts.rejections,
             poke: parts.poke,
+            settled: parts.settled,
             since: Instant::now(),
             listen: OnceLock::new(),
             reads: AtomicU64::new(0),

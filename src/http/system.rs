@@ -1,6 +1,7 @@
 //! How the daemon is: for everybody without names, for members of a project with more.
 
 use super::admit::Admitted;
+use super::evidence::undecided;
 use super::message::{Answer, Request};
 use super::service::Api;
 use super::wire::unavailable;
@@ -11,11 +12,12 @@ use crate::store::runs::{CountRuns, RunCounts};
 use serde_json::{Value, json};
 
 /// What this version can do, as stable words.
-const FEATURES: [&str; 10] = [
+const FEATURES: [&str; 11] = [
     "access",
     "audit",
     "run.cancel",
     "run.log.read",
+    "run.resolve",
     "run.retry",
     "task.delete",
     "task.put",
@@ -26,10 +28,15 @@ const FEATURES: [&str; 10] = [
 
 /// `GET /api/health`, public:
 /// `200 {status: "ok", runs: {queued, retryWait, active, lost}, waitReason: null | "capacity" | "pids" | "memory" | "disk"}`,
-/// or 503 `status_unavailable` when the store does not answer.
+/// beside it `undecided`, how many runs nobody can decide, which makes nobody unready; or 503 `status_unavailable` when the store does not answer.
 pub(super) fn health(api: &Api) -> Answer {
     match counts(api) {
-        Ok(counts) => Answer::json(200, &json!({"status": "ok", "runs": runs(counts), "waitReason": wait_reason(api)})),
+        Ok(counts) => Answer::json(
+            200,
+            &json!({
+                "status": "ok", "runs": runs(counts), "undecided": api.board.undecided_count(), "waitReason": wait_reason(api),
+            }),
+        ),
         Err(no) => no,
     }
 }
@@ -66,7 +73,8 @@ pub(super) fn capabilities(api: &Api) -> Answer {
 
 /// `GET /api/v3/projects/{project}/status`, `project.read`: `200 {status: {version, profile,
 /// uptimeMs, listen: "address:port" | null, runs: {queued, active, lost}, activeAttempts,
-/// activeAttemptsMax, queuedRunsMax, waitReason, allowedReads}}`. `listen` is the TCP address; null =
+/// activeAttemptsMax, queuedRunsMax, waitReason, undecided: {count, runs: [{runId,
+/// attemptId, reason, sinceMs}]}, allowedReads}}`; at most 64 undecided runs are listed. `listen` is the TCP address; null =
 /// the socket in the state folder only. `allowedReads` counts since the start.
 pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<Answer, Answer> {
     let counts = counts(api)?;
@@ -82,6 +90,10 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
             "activeAttemptsMax": api.limits.active_attempts,
             "queuedRunsMax": api.limits.queued_runs,
             "waitReason": wait_reason(api),
+            "undecided": {
+                "count": api.board.undecided_count(),
+                "runs": api.board.undecided(limits::PAGE_MAX).iter().map(undecided).collect::<Vec<_>>(),
+            },
             "allowedReads": api.allowed_reads(),
         }}),
     ))

@@ -34,6 +34,35 @@ pub enum Program {
     },
 }
 
+/// What becomes of the processes that the main process leaves behind when it ends by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Leftovers {
+    /// They are ended too.
+    #[default]
+    Kill,
+    /// They live on, and are nobody's run any more.
+    Keep,
+}
+
+impl Leftovers {
+    /// Reads the word of a spec or of the command line.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "kill" => Some(Self::Kill),
+            "keep" => Some(Self::Keep),
+            _ => None,
+        }
+    }
+
+    /// The word in a spec.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Keep => "keep",
+        }
+    }
+}
+
 /// A checked command spec. It has no `Debug`, because environment values must not reach a log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
@@ -49,6 +78,8 @@ pub struct Command {
     pub log_bytes: Option<i64>,
     /// After so long it is stopped; never when absent.
     pub timeout_ms: Option<i64>,
+    /// What becomes of what its main process leaves behind.
+    pub leftovers: Leftovers,
     /// When it is tried again by itself; never when absent.
     pub retry: Option<Retry>,
 }
@@ -134,11 +165,6 @@ impl Command {
             Some(Some("inherit")) => return Err(SpecError::Unsupported { field: "environmentPolicy \"inherit\"" }),
             Some(_) => return invalid("environmentPolicy", "must be \"isolated\""),
         }
-        match config.get("leftovers").map(Value::as_str) {
-            None | Some(Some("kill")) => {}
-            Some(Some("keep")) => return Err(SpecError::Unsupported { field: "leftovers \"keep\"" }),
-            Some(_) => return invalid("leftovers", "must be \"kill\""),
-        }
         let command = Self {
             program: program(config.get("command"))?,
             environment: environment(config.get("environment"))?,
@@ -147,6 +173,7 @@ impl Command {
                 .unwrap_or(limits::GRACE_MS_DEFAULT),
             log_bytes: integer(config, "logBytes", limits::LOG_BYTES_MIN, limits::LOG_BYTES_MAX)?,
             timeout_ms: integer(config, "timeoutMs", 1, limits::TIMEOUT_MS_MAX)?,
+            leftovers: leftovers(config.get("leftovers"))?,
             retry: config.get("retry").map(retry).transpose()?,
         };
         if command.to_spec().to_string().len() > limits::SPEC_BYTES_MAX {
@@ -170,7 +197,7 @@ impl Command {
         let entries = entries.map(|(name, value)| json!({"name": name, "kind": "public", "value": value}));
         config.insert("environment".into(), entries.collect());
         config.insert("environmentPolicy".into(), "isolated".into());
-        config.insert("leftovers".into(), "kill".into());
+        config.insert("leftovers".into(), self.leftovers.word().into());
         config.insert("terminationGraceMs".into(), self.grace_ms.into());
         if let Some(path) = &self.working_directory {
             config.insert("workingDirectory".into(), path.as_str().into());
@@ -230,6 +257,14 @@ fn integer(config: &Map<String, Value>, field: &str, min: i64, max: i64) -> Resu
         None => Ok(None),
         Some(Some(value)) if (min..=max).contains(&value) => Ok(Some(value)),
         Some(_) => invalid(field, format!("must be a whole number from {min} to {max}")),
+    }
+}
+
+fn leftovers(value: Option<&Value>) -> Result<Leftovers, SpecError> {
+    let Some(value) = value else { return Ok(Leftovers::default()) };
+    match value.as_str().and_then(Leftovers::parse) {
+        Some(leftovers) => Ok(leftovers),
+        None => invalid("leftovers", "must be \"kill\" or \"keep\""),
     }
 }
 
@@ -376,6 +411,11 @@ mod tests {
         };
         assert_eq!(shell.argv(), ["/bin/sh", "-c", "date"]);
         assert_eq!(shell.to_spec()["config"]["command"]["shell"], "/bin/sh", "the default is filled in");
+        assert_eq!(shell.to_spec()["config"]["leftovers"], "kill", "and what has always been so is said");
+        let mut keep = canonical;
+        keep["config"]["leftovers"] = "keep".into();
+        let Ok(kept) = Command::from_spec(&keep) else { panic!("refused") };
+        assert_eq!((kept.leftovers, kept.to_spec()), (Leftovers::Keep, keep));
     }
 
     #[test]
@@ -390,7 +430,6 @@ mod tests {
             assert!(words.contains(field) || *field == "command", "{field}: {words}");
             assert_eq!(words.contains("not supported"), matches!(fate, Field::NotBuilt), "{field}: {words}");
         }
-        assert!(refusal(&with("leftovers", json!("keep"))).contains("leftovers \"keep\" is not supported"));
         assert!(refusal(&with("environmentPolicy", json!("inherit"))).contains("not supported"));
         let secret = with("environment", json!([{"name": "A", "kind": "secret", "secretRef": "x"}]));
         assert!(refusal(&secret).contains("secret\" is not supported"));

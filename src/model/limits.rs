@@ -225,6 +225,18 @@ pub const LAUNCH_MS_MAX: u64 = 10_000;
 pub const DRAIN_GRACE_MS: u64 = 2_000;
 /// After KILL, how long the end of a process is waited for (design D17).
 pub const KILL_WAIT_MS: u64 = 2_000;
+/// KILLs, each followed by [`KILL_WAIT_MS`], after which a process that stays is shown as unkillable and
+/// tried more and more rarely: what KILL does not end waits in the kernel for a disk or a freezer.
+pub const KILL_ROUNDS: u32 = 3;
+/// Between two KILLs of something unkillable at most: soon enough once the kernel lets it go, and no load
+/// on a router whose disk has died.
+pub const KILL_PAUSE_MS_MAX: u64 = 60_000;
+/// Sweeps after a killed shim, in quick succession, after which what stays is treated as unkillable: a
+/// process that was just killed is gone in one of them.
+pub const SWEEP_ROUNDS: u32 = 40;
+/// Sweeps that must say one after the other that something may have got away, before that is believed: a
+/// process that is just ending shows no environment either.
+pub const UNPROVEN_ROUNDS: u32 = 3;
 /// How long a daemon that is told to stop waits for its tasks, to end by themselves or in the grace
 /// of their stop: less than the 90 s after which systemd kills a service, its shims included.
 pub const STOP_MS_MAX: u64 = 60_000;
@@ -304,6 +316,9 @@ pub const LOG_PAGE: usize = 64;
 pub const RUNS_KEPT: i64 = 10_000;
 /// How long ended Runs are kept (design D11).
 pub const RUN_AGE_MS: i64 = 90 * DAY_MS;
+/// Lost Runs that stay lost, the newest ones: nobody may ever settle them, and each keeps its rows and its
+/// log. Those beyond are closed as failed, so that they age like every ended Run.
+pub const LOST_RUNS_KEPT: usize = 256;
 /// Audit rows that are kept for each project, the newest ones (design D11).
 pub const AUDIT_KEPT: usize = 10_000;
 /// Audit rows that one transaction removes.

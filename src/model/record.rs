@@ -126,6 +126,8 @@ pub struct End {
     pub log_complete: Option<bool>,
     /// How many descendants were left when the main process ended and had to be ended.
     pub leftovers: Option<i64>,
+    /// Its supervisor was killed, and something of it may have got away (design D6).
+    pub unproven: bool,
 }
 
 /// One event as it is shown.

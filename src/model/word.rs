@@ -93,6 +93,14 @@ pub const RUN_NOT_RETRYABLE: Word = word(409, "run_not_retryable");
 pub const RUN_RETRY_LIMITED: Word = word(429, "run_retry_limited");
 /// The store could not decide whether to try a Run again.
 pub const RUN_RETRY_UNAVAILABLE: Word = word(503, "run_retry_unavailable");
+/// The body is not a canonical resolution.
+pub const INVALID_RUN_RESOLUTION: Word = word(400, "invalid_run_resolution_request");
+/// The Run is not one that nobody can decide; the reason says what speaks against it.
+pub const RUN_NOT_RESOLVABLE: Word = word(409, "run_not_resolvable");
+/// The resolution could not be stored.
+pub const RUN_RESOLUTION_UNAVAILABLE: Word = word(503, "run_resolution_unavailable");
+/// The evidence could not be read.
+pub const RUN_EVIDENCE_UNAVAILABLE: Word = word(503, "run_evidence_unavailable");
 /// The Run could not be read.
 pub const RUN_QUERY_UNAVAILABLE: Word = word(503, "run_query_unavailable");
 /// The Runs could not be listed.
@@ -168,6 +176,11 @@ pub const fn run_retry_fence(reason: FenceReason) -> Word {
     fence("run_retry_fence_rejected", reason.word())
 }
 
+/// A refused resolution.
+pub const fn run_resolution_fence(reason: FenceReason) -> Word {
+    fence("run_resolution_fence_rejected", reason.word())
+}
+
 /// A refused access change.
 pub const fn access_fence(reason: FenceReason) -> Word {
     fence("access_fence_rejected", reason.word())
@@ -215,5 +228,9 @@ pub const EXECUTOR_START_FAILED: &str = "EXECUTOR_START_FAILED";
 pub const EXITED_WITHOUT_RECEIPT: &str = "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT";
 /// Ownership could not be stored; the process was stopped.
 pub const OWNERSHIP_NOT_STORED: &str = "EXECUTOR_OWNERSHIP_NOT_STORED";
+/// Nobody could decide it, and somebody called it lost.
+pub const RESOLVED_LOST: &str = "RUN_RESOLVED_LOST";
+/// It was lost, and nothing tries it again (spec/execution section 13).
+pub const LOST_RETRY_DISABLED: &str = "RUN_LOST_RETRY_DISABLED";
 /// The log has a hole because writing to it failed.
 pub const LOG_WRITE_FAILED: &str = "LOG_WRITE_FAILED";

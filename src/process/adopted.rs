@@ -31,7 +31,10 @@ impl Adopted {
         if identity::inspect(handle) != Inspection::Running {
             return false;
         }
-        self.shims().push((attempt, pidfd));
+        let mut shims = self.shims();
+        if shims.iter().all(|(known, _)| *known != attempt) {
+            shims.push((attempt, pidfd));
+        }
         true
     }
 
@@ -73,7 +76,7 @@ mod tests {
         let adopted = Adopted::new();
         assert!(!adopted.watch(attempt, &Handle { start_ticks: start_ticks + 1, ..handle }), "a reused number");
         // A kernel without pidfds tells of none; they are looked at instead.
-        let told = usize::from(adopted.watch(attempt, &handle));
+        let told = usize::from(adopted.watch(attempt, &handle) && adopted.watch(attempt, &handle));
         assert_eq!(told == 1, PidFd::open(pid).is_some());
         let mut look = Vec::new();
         adopted.poll_with(&mut look);

@@ -57,6 +57,9 @@ pub const POINTS: &[Point] = &[
     point("retry.waiting", Side::Daemon),      // an end that is followed by another Attempt is committed
     point("retry.armed", Side::Daemon),        // when that is due in this boot is committed
     point("retry.queued", Side::Daemon),       // the next Attempt is made
+    point("recover.taken", Side::Daemon),      // a Run of an earlier daemon was looked at
+    point("recover.reconciled", Side::Daemon), // that its process lives is committed
+    point("recover.lost", Side::Daemon),       // that it is lost is committed
     point("retain.removed", Side::Daemon),     // files of old logs are gone, the store does not say so
     point("retain.retired", Side::Daemon),     // the store says so
 ];

@@ -127,7 +127,7 @@ pub(super) fn can_see_undumpable_children() -> io::Result<bool> {
     let pid = unsafe { libc::fork() };
     let error = io::Error::last_os_error();
     if pid == 0 {
-        probe_child(ready_child.as_raw_fd(), hold_child.as_raw_fd(), hold.as_raw_fd());
+        probe_child(ready_child.as_raw_fd(), hold_child.as_raw_fd());
     }
     signals::unblock_after_fork(&old);
     if pid < 0 {
@@ -145,12 +145,16 @@ pub(super) fn can_see_undumpable_children() -> io::Result<bool> {
     told.map(|()| seen)
 }
 
-fn probe_child(ready: RawFd, hold: RawFd, other_end: RawFd) -> ! {
+fn probe_child(ready: RawFd, hold: RawFd) -> ! {
     let _ = own::become_undumpable();
-    // SAFETY: this process's own copy of the parent's end; without this it would wait for itself.
-    unsafe { libc::close(other_end) };
-    let _ = fd::write_all(ready, &[1]);
-    let _ = fd::read_full(hold, &mut [0]);
+    let keep = |from| Place { from, until_exec: false };
+    // Its copies of the parent's ends go with the rest, or it would wait for itself; so would two that
+    // are made at once, each for the other.
+    if fd::place(&[keep(ready), keep(hold)]).is_ok() {
+        fd::close_from(2);
+        let _ = fd::write_all(0, &[1]);
+        let _ = fd::read_full(1, &mut [0]);
+    }
     own::exit_now(0)
 }
 
@@ -159,5 +163,14 @@ mod tests {
     #[test]
     fn an_undumpable_child_is_seen_here() {
         assert!(super::can_see_undumpable_children().unwrap());
+    }
+
+    #[test]
+    fn probes_at_the_same_time_do_not_wait_for_each_other() {
+        let probe = || (0..50).for_each(|_| assert!(super::can_see_undumpable_children().unwrap()));
+        let all: Vec<_> = (0..4).map(|_| std::thread::spawn(probe)).collect();
+        for probe in all {
+            probe.join().unwrap();
+        }
     }
 }

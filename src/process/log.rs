@@ -168,6 +168,12 @@ impl LogStore {
         Ok(deleted)
     }
 
+    /// Deletes the log that [`allocate`](Self::allocate) has made for an Attempt that is never started;
+    /// `false` when there was none.
+    pub fn discard(&self, run: RunId, attempt: AttemptId) -> io::Result<bool> {
+        self.delete(&artifact_of(run, attempt))
+    }
+
     fn shard(&self, artifact: &str) -> io::Result<PathBuf> {
         shard_of(artifact).map(|shard| self.root.join(shard)).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -202,8 +208,9 @@ mod tests {
         assert_eq!(place(&store), first);
         assert_eq!(std::fs::read(&path).unwrap(), b"kept");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
-        assert!(store.delete(&first.artifact).unwrap());
-        assert!(!store.delete(&first.artifact).unwrap());
+        let discard = || store.discard(RunId::parse(RUN).unwrap(), AttemptId::parse(RUN).unwrap()).unwrap();
+        assert!(discard() && !path.exists());
+        assert!(!discard());
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod pidfd;
 pub mod poll;
 mod private;
 pub mod publish;
+pub mod published;
 pub mod reap;
 pub mod receipt;
 pub mod room;

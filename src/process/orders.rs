@@ -5,16 +5,18 @@
 //! handed to exec where they lie. Both sides are the same binary; the version only guards against mistakes.
 
 use super::step::{LaunchFailure, LaunchStep};
+use crate::model::command::Leftovers;
 use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::limits;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-const MAGIC: [u8; 4] = *b"QLO1";
+const MAGIC: [u8; 4] = *b"QLO2";
 /// Bytes of the header: magic, flags, length of the body.
 pub(super) const HEADER_BYTES: usize = 12;
 const FLAG_DUMPABLE: u32 = 1;
+const FLAG_KEEP: u64 = 1;
 
 /// One launch. It holds the callback token and the user's environment, so it has no `Debug` and is
 /// wiped when dropped.
@@ -45,6 +47,8 @@ pub struct Orders {
     pub grace_ms: u64,
     /// After the main process has ended, how long output and leftovers may go on.
     pub drain_grace_ms: u64,
+    /// What becomes of leftovers then.
+    pub leftovers: Leftovers,
 }
 
 impl Drop for Orders {
@@ -80,7 +84,8 @@ pub(super) fn pack(orders: &Orders, manner: Manner<'_>) -> Result<Vec<u8>, Launc
     out.0.extend(orders.attempt.0.as_bytes());
     out.0.extend(orders.sequence.to_le_bytes());
     out.0.extend(orders.token);
-    for number in [orders.log_bytes_max, orders.grace_ms, orders.drain_grace_ms] {
+    let flags = if orders.leftovers == Leftovers::Keep { FLAG_KEEP } else { 0 };
+    for number in [orders.log_bytes_max, orders.grace_ms, orders.drain_grace_ms, flags] {
         out.0.extend(number.to_le_bytes());
     }
     out.text(&[manner.crash_at.as_bytes()]);
@@ -108,7 +113,7 @@ pub(super) fn pack(orders: &Orders, manner: Manner<'_>) -> Result<Vec<u8>, Launc
 
 /// Counted first, so that no half of a secret is left behind by a growing buffer.
 fn packed_len(orders: &Orders, manner: Manner<'_>) -> usize {
-    const NUMBERS: usize = 16 + 16 + 8 + 32 + 3 * 8 + 2 * 4;
+    const NUMBERS: usize = 16 + 16 + 8 + 32 + 4 * 8 + 2 * 4;
     const AROUND: usize = 5;
     let dirs = orders.receipt_dir.as_os_str().len() + orders.log_dir.as_os_str().len();
     let fixed = manner.crash_at.len() + dirs + orders.log_artifact.len() + orders.cwd.as_ref().map_or(1, String::len);
@@ -150,6 +155,7 @@ pub(super) struct OrdersView<'a> {
     pub(super) log_bytes_max: u64,
     pub(super) grace_ms: u64,
     pub(super) drain_grace_ms: u64,
+    pub(super) leftovers: Leftovers,
     #[cfg_attr(not(debug_assertions), allow(dead_code))]
     pub(super) crash_at: &'a CStr,
     pub(super) receipt_dir: &'a Path,
@@ -190,6 +196,14 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    fn leftovers(&mut self) -> Option<Leftovers> {
+        match self.number()? {
+            0 => Some(Leftovers::Kill),
+            FLAG_KEEP => Some(Leftovers::Keep),
+            _ => None,
+        }
+    }
+
     fn count(&mut self) -> Option<usize> {
         self.array().map(|bytes| u32::from_le_bytes(bytes) as usize)
     }
@@ -221,6 +235,7 @@ impl<'a> Reader<'a> {
             log_bytes_max: self.number()?,
             grace_ms: self.number()?,
             drain_grace_ms: self.number()?,
+            leftovers: self.leftovers()?,
             crash_at: self.text()?,
             receipt_dir: self.path()?,
             log_dir: self.path()?,
@@ -252,6 +267,7 @@ mod tests {
             cwd: None,
             grace_ms: 5,
             drain_grace_ms: 6,
+            leftovers: Leftovers::Keep,
         }
     }
 
@@ -265,7 +281,7 @@ mod tests {
         let view = unpack(body).ok().unwrap();
         assert_eq!((view.run, view.attempt, view.sequence), (orders().run, orders().attempt, 1));
         assert_eq!((view.token, view.log_bytes_max), ([3; 32], 4));
-        assert_eq!((view.grace_ms, view.drain_grace_ms), (5, 6));
+        assert_eq!((view.grace_ms, view.drain_grace_ms, view.leftovers), (5, 6, Leftovers::Keep));
         assert_eq!((view.receipt_dir, view.log_dir), (Path::new("/state/receipts/aa"), Path::new("/logs/bb")));
         assert_eq!((view.log_artifact, view.cwd, view.crash_at), (c"local-x", c"/", c"x"));
         assert_eq!(view.argv, [c"/bin/echo", c"", c"a b\n'\""]);

@@ -44,7 +44,7 @@ pub fn stop_exact(handle: &Handle, wait: Duration) -> Stopped {
     }
     let steps: [(&dyn Fn() -> io::Result<()>, u64); 3] = [
         (&|| send(handle, pidfd.as_ref(), libc::SIGTERM), wait.as_millis() as u64),
-        (&|| tree::kill_below(handle.pid).map(drop), limits::KILL_WAIT_MS),
+        (&|| kill_tree(handle).map(drop), limits::KILL_WAIT_MS),
         (&|| send(handle, pidfd.as_ref(), libc::SIGKILL), limits::KILL_WAIT_MS),
     ];
     for (act, wait_ms) in steps {
@@ -124,7 +124,16 @@ pub fn signal_exact(handle: &Handle, signal: libc::c_int) -> Signalled {
 /// were ended, `None` when the identity is not proven or /proc gives nothing. Bounded, without a wait.
 pub fn kill_descendants(handle: &Handle) -> Option<usize> {
     match identity::inspect(handle) {
-        Inspection::Running => tree::kill_below(handle.pid).ok(),
+        Inspection::Running => {
+            let killed = kill_tree(handle).ok();
+            // One that was stopped after its TERM could not free them, and would leave no receipt.
+            let _ = signal_exact(handle, libc::SIGCONT);
+            killed
+        }
         _ => None,
     }
+}
+
+fn kill_tree(handle: &Handle) -> io::Result<usize> {
+    tree::kill_below(handle.pid, || identity::inspect(handle) == Inspection::Running)
 }

@@ -63,6 +63,11 @@ pub(super) fn signal(process: &Process, signal: libc::c_int) -> bool {
     }
 }
 
+/// How many live below `root`.
+pub(super) fn alive_below(root: i32) -> io::Result<usize> {
+    Ok(below(root)?.iter().filter(|process| !process.has_ended).count())
+}
+
 /// Asks everything below `root` to end: TERM, then CONT for what was stopped. How many lived.
 pub(super) fn terminate_below(root: i32) -> io::Result<usize> {
     let tree = below(root)?;
@@ -76,12 +81,19 @@ pub(super) fn terminate_below(root: i32) -> io::Result<usize> {
 /// Ends everything below `root`: stops what is found until two looks find nothing new, so that nothing
 /// forks away while it is killed, then kills. What a stopped process had already begun may still
 /// appear, so the caller repeats this until the tree is proven empty. How many were killed.
-pub(super) fn kill_below(root: i32) -> io::Result<usize> {
+///
+/// `is_root` says whether `root` is still the process that is meant: asked after each look, because one
+/// that was it afterwards was it all the time, and only then what was found is below it.
+pub(super) fn kill_below(root: i32, is_root: impl Fn() -> bool) -> io::Result<usize> {
     let mut stopped: Vec<Process> = Vec::new();
     let mut quiet = 0;
     for _ in 0..limits::CLOSURE_PASSES_MAX {
         let known = stopped.len();
-        for process in below(root)? {
+        let found = below(root)?;
+        if !is_root() {
+            break;
+        }
+        for process in found {
             if !stopped.iter().any(|p| p.pid == process.pid && p.start_ticks == process.start_ticks) {
                 signal(&process, libc::SIGSTOP);
                 stopped.push(process);
@@ -117,6 +129,16 @@ mod tests {
         pids.sort_unstable();
         assert_eq!(pids, [51, 52, 53]);
         assert!(closure(&all, 60).is_empty());
+    }
+
+    #[test]
+    fn what_is_below_another_root_by_now_is_left_alone() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let own = std::process::id() as i32;
+        assert_eq!(kill_below(own, || false).unwrap(), 0);
+        assert_ne!(stat::read(child.id() as i32).unwrap().state, b'T', "not even stopped");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What the control loop listens to, in one poll: signals, the bell of other threads, the timer, and
-//! the ends of adopted shims.
+//! the ends of adopted shims, and receipts whose shims stay.
 
 use super::say;
 use crate::model::limits;
 use crate::process::adopted::Adopted;
 use crate::process::poll;
+use crate::process::published::Published;
 use crate::process::signals::{Signal, Signals};
 use crate::process::timer::Timer;
 use crate::process::wake::Wake;
@@ -17,13 +18,20 @@ pub(super) struct Ears<'a> {
     bell: &'a Wake,
     timer: Timer,
     adopted: &'a Adopted,
+    published: &'a Published,
     stops: Cell<u32>,
 }
 
 impl<'a> Ears<'a> {
     /// Ears that have heard nothing.
-    pub(super) fn new(signals: &'a Signals, bell: &'a Wake, timer: Timer, adopted: &'a Adopted) -> Self {
-        Self { signals, bell, timer, adopted, stops: Cell::new(0) }
+    pub(super) fn new(
+        signals: &'a Signals,
+        bell: &'a Wake,
+        timer: Timer,
+        adopted: &'a Adopted,
+        published: &'a Published,
+    ) -> Self {
+        Self { signals, bell, timer, adopted, published, stops: Cell::new(0) }
     }
 
     /// How often a signal has said stop so far.
@@ -31,12 +39,13 @@ impl<'a> Ears<'a> {
         self.stops.get()
     }
 
-    /// Sleeps until a signal, a ring, the end of an adopted shim, or this boot time.
+    /// Sleeps until a signal, a ring, the end of an adopted shim, a receipt, or this boot time.
     pub(super) fn wait(&self, until_ms: Option<i64>) {
         // Without an alarm it would sleep too long, so a timer that fails becomes a short sleep.
         let fallback_ms = self.timer.set(until_ms).is_err().then_some(limits::WAIT_RECHECK_MS);
         let mut look = [self.signals.as_fd(), self.bell.as_fd(), self.timer.as_fd()].map(poll::readable).to_vec();
         self.adopted.poll_with(&mut look);
+        self.published.poll_with(&mut look);
         let _ = poll::wait(&mut look, fallback_ms);
         self.bell.clear();
         let _ = self.timer.take();

@@ -1,10 +1,12 @@
 //! The composition root: builds everything, starts the threads, runs the control loop in `main`,
 //! and takes it all down in reverse. Nothing else knows how the parts hang together.
 
+mod check;
 mod ears;
 mod init;
 mod stop;
 
+pub use check::{Evidence, Objection, Unserved};
 pub use init::{Report, init};
 pub use stop::OnStop;
 
@@ -12,7 +14,7 @@ use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::environment::Surroundings;
-use crate::execution::linux::{Linux, LogFiles};
+use crate::execution::linux::{Linux, LogFiles, Witness};
 use crate::execution::{Engine, RecoveryError};
 use crate::http::gate::Bounds;
 use crate::http::routes::ROUTES;
@@ -23,6 +25,7 @@ use crate::model::word::Exit;
 use crate::process::adopted::Adopted;
 use crate::process::launch::{Launcher, LauncherOptions};
 use crate::process::log::LogStore;
+use crate::process::published::Published;
 use crate::process::reap::Children;
 use crate::process::receipt::ReceiptStore;
 use crate::process::signals::Signals;
@@ -107,12 +110,20 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let launcher = launch::own_exe()
         .and_then(|exe| Launcher::start(LauncherOptions::new(exe, children.clone())))
         .map_err(|e| format!("cannot start the launcher: {e}"))?;
+    if launcher.leaves_shims_dumpable() {
+        let sentence = "/proc is mounted with hidepid; so that tasks are known again after a restart, their supervisors stay \
+                        readable for other processes of this user";
+        say("warn", "proc_hidden", sentence);
+    }
     let adopted = Arc::new(Adopted::new());
+    let receipts = ReceiptStore::new(state.receipts_dir());
+    let published = Arc::new(Published::new(receipts.clone()));
     let host = Linux {
         launcher,
         children,
         adopted: adopted.clone(),
-        receipts: ReceiptStore::new(state.receipts_dir()),
+        published: published.clone(),
+        receipts,
         logs: LogStore::new(state.logs_dir()),
         logs_dir: state.logs_dir(),
         state_dir: state.path().to_owned(),
@@ -122,7 +133,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let board = Arc::new(Board::default());
     let mut engine = Engine::new(host, store.clone(), limits, board.clone(), wake.clone());
     let timer = Timer::boottime().map_err(|e| format!("cannot make a timer: {e}"))?;
-    let ears = Ears::new(signals, &bell, timer, &adopted);
+    let ears = Ears::new(signals, &bell, timer, &adopted, &published);
 
     recover(&mut engine, &ears)?;
     if ears.stops() > 0 {
@@ -134,7 +145,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
 
     let rejections = Arc::new(Rejections::new(wake));
     let server = if options.api {
-        let inbox = engine.inbox();
+        let (inbox, settled) = (engine.inbox(), engine.inbox());
         let api = Api::new(Parts {
             store: store.clone(),
             pepper,
@@ -142,8 +153,10 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
             limits,
             board,
             logs: Arc::new(LogFiles(LogStore::new(state.logs_dir()))),
+            look: Arc::new(Witness(ReceiptStore::new(state.receipts_dir()))),
             rejections: rejections.clone(),
             poke: Arc::new(move || inbox.poke()),
+            settled: Arc::new(move |attempt| settled.settled(attempt)),
         });
         let api = Arc::new(api);
         let folded = rejections.clone();
@@ -190,13 +203,9 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
 fn recover(engine: &mut Engine<Linux>, ears: &Ears<'_>) -> Result<(), String> {
     let taken_up = engine.recover().map_err(|error: RecoveryError| error.to_string())?;
     let until_ms = clock::boottime_ms() + limits::RECOVERY_MS_MAX as i64;
-    loop {
-        let next_ms = engine.turn();
-        if !engine.recovering() || ears.stops() > 0 || clock::boottime_ms() >= until_ms {
-            break;
-        }
-        ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
-    }
+    look_until(engine, ears, until_ms);
+    engine.prove().map_err(|error: RecoveryError| error.to_string())?;
+    look_until(engine, ears, until_ms);
     engine.open();
     if taken_up > 0 {
         let still = engine.active();
@@ -210,6 +219,17 @@ fn recover(engine: &mut Engine<Linux>, ears: &Ears<'_>) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// Turns that only look, until nothing is being settled any more, at most until then.
+fn look_until(engine: &mut Engine<Linux>, ears: &Ears<'_>, until_ms: i64) {
+    loop {
+        let next_ms = engine.turn();
+        if !engine.recovering() || ears.stops() > 0 || clock::boottime_ms() >= until_ms {
+            return;
+        }
+        ears.wait(Some(next_ms.map_or(until_ms, |ms| clock::boottime_ms() + ms as i64).min(until_ms)));
+    }
 }
 
 /// The control loop: one poll, one turn, until a signal says stop.

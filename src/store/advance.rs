@@ -34,8 +34,8 @@ pub(super) struct Live {
     deadline: Option<Deadline>,
     handle: Option<String>,
     pid: Option<i32>,
-    run_error: Option<String>,
-    end: End,
+    pub(super) run_error: Option<String>,
+    pub(super) end: End,
     version: i64,
     sequence: i64,
     run_created_at_ms: i64,
@@ -61,7 +61,7 @@ impl Live {
                 a.callback_sequence, a.log_artifact, a.handle, a.pid, a.created_at_ms, a.started_at_ms,
                 a.finished_at_ms, a.exit_code, a.signal, a.error_code, a.error_summary, a.log_complete, a.leftovers,
                 a.number = (SELECT max(number) FROM attempts WHERE run = r.id), a.deadline_at_ms, a.deadline_boot,
-                a.deadline_boot_ms
+                a.deadline_boot_ms, a.descendants IS NOT NULL
             FROM runs r JOIN attempts a ON a.run = r.id WHERE r.id = ?1 AND a.id = ?2";
         let now_ms = tx.now_ms();
         let mut query = tx.conn.prepare_cached(sql)?;
@@ -99,6 +99,7 @@ impl Live {
                     error_summary: row.get(22)?,
                     log_complete: row.get(23)?,
                     leftovers: row.get(24)?,
+                    unproven: row.get(29)?,
                 },
                 latest: row.get(25)?,
                 deadline: read_deadline(row, 26)?,
@@ -174,7 +175,7 @@ impl Live {
         actor: &Actor,
         facts: &[Fact<'_>],
     ) -> Result<bool, Fail> {
-        match retry::delay(tx, self, false)? {
+        match retry::delay(tx, self, self.end.unproven)? {
             Some(delay_ms) => self.await_retry(tx, delay_ms),
             None => self.move_run(tx, end.run_move(), actor, facts),
         }
@@ -206,6 +207,45 @@ impl Live {
         Ok(())
     }
 
+    /// Whether it is under way with a process of its own, as far as is stored.
+    pub(super) fn survives(&self) -> bool {
+        self.latest
+            && self.handle.is_some()
+            && matches!(self.run_state, RunState::Dispatching | RunState::Running)
+            && matches!(self.attempt_state, AttemptState::Starting | AttemptState::Running)
+    }
+
+    /// Makes a Run and an Attempt that have come to a handle running. Answers whether either was not.
+    pub(super) fn promote(&mut self, tx: &mut Tx<'_>, actor: &Actor) -> Result<bool, Fail> {
+        let at_ms = self.now_ms.max(self.attempt_created_at_ms);
+        let attempt = self.attempt_state == AttemptState::Starting;
+        if attempt && self.move_attempt(tx, AttemptMove::Run, actor, &[])? {
+            self.attempt_started_at_ms = Some(at_ms);
+        }
+        let run = self.run_state == RunState::Dispatching;
+        if run && self.move_run(tx, RunMove::Run, actor, &[])? {
+            self.run_started_at_ms.get_or_insert(at_ms);
+        }
+        Ok(attempt || run)
+    }
+
+    /// Whether nothing has happened since its process was last proven to live.
+    pub(super) fn is_reconciled(&self, tx: &Tx<'_>) -> Result<bool, Fail> {
+        let sql = "SELECT type = ?3 FROM run_events WHERE run = ?1 AND sequence = ?2";
+        let values = params![self.run, self.sequence, EventType::Reconciled.to_string()];
+        Ok(tx.conn.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?.unwrap_or(false))
+    }
+
+    /// Notes that its process was proven to live.
+    pub(super) fn note_reconciled(&mut self, tx: &mut Tx<'_>) -> Result<(), Fail> {
+        self.append(tx, EventType::Reconciled, &Actor::Reconciler, &[])
+    }
+
+    /// The Run's version, with what was appended.
+    pub(super) const fn version(&self) -> i64 {
+        self.version
+    }
+
     /// Stores both, each only if it is still as it was read.
     pub(super) fn save(self, tx: &Tx<'_>) -> Result<(), Fail> {
         let sql = "UPDATE runs SET status = ?3, version = ?4, event_sequence = ?5, started_at_ms = ?6,
@@ -228,7 +268,7 @@ impl Live {
         let sql = "UPDATE attempts SET status = ?4, callback_sequence = ?5, token_digest = ?6, log_artifact = ?7,
             handle = ?8, pid = ?9, started_at_ms = ?10, finished_at_ms = ?11, exit_code = ?12, signal = ?13,
             error_code = ?14, error_summary = ?15, log_complete = ?16, leftovers = ?17, deadline_at_ms = ?18,
-            deadline_boot = ?19, deadline_boot_ms = ?20
+            deadline_boot = ?19, deadline_boot_ms = ?20, descendants = ?21
             WHERE run = ?1 AND number = ?2 AND status = ?3";
         let moved = tx.conn.prepare_cached(sql)?.execute(params![
             self.run,
@@ -251,6 +291,7 @@ impl Live {
             self.deadline.map(|deadline| deadline.at_ms),
             self.deadline.map(|deadline| *deadline.boot.as_bytes()),
             self.deadline.map(|deadline| deadline.boot_ms),
+            self.end.unproven.then_some("unproven"),
         ])?;
         if let Some(delay_ms) = self.wait_ms {
             retry::note_wait(tx, self.run, self.now_ms, delay_ms)?;
@@ -396,13 +437,14 @@ impl Operation for Lose {
         }
         let facts = [Fact::ErrorCode(self.error_code)];
         live.end.error_code = Some(self.error_code.into());
+        live.end.unproven = self.unproven;
         live.run_error = Some(self.error_code.into());
         let lost = live.move_attempt(tx, AttemptMove::Lose, &Actor::System, &facts)?;
         if !lost || !live.move_run(tx, RunMove::Lose, &Actor::System, &facts)? {
             return Err(RACED);
         }
         // Lost first, in the events too: what follows never looks as if the first had not been.
-        if let Some(delay_ms) = retry::delay(tx, &live, false)?
+        if let Some(delay_ms) = retry::delay(tx, &live, live.end.unproven)?
             && !live.await_retry(tx, delay_ms)?
         {
             return Err(RACED);

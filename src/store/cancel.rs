@@ -145,6 +145,8 @@ pub struct EndAsked {
     pub run: RunId,
     /// Its latest Attempt.
     pub attempt: AttemptId,
+    /// Something of it may have got away when its supervisor was killed.
+    pub unproven: bool,
 }
 
 impl Operation for EndAsked {
@@ -161,6 +163,7 @@ impl Operation for EndAsked {
         // that waits for another Attempt has none.
         let nothing_runs = !matches!(live.attempt_state, AttemptState::Starting | AttemptState::Running);
         let end = if nothing_runs { Outcome::Cancelled } else { outcome(0, Some(reason)) };
+        live.end.unproven |= self.unproven;
         if live.attempt_state.is_active() && !live.move_attempt(tx, end.attempt_move(), &actor, &[])? {
             return Err(Fail::Word("version_conflict"));
         }

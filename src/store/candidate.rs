@@ -7,6 +7,7 @@ use super::runs::read_attempt;
 use super::start::{Candidate, CountActive, InFlight, ListCandidates, ListInFlight};
 use super::thread::Operation;
 use super::tx::Tx;
+use crate::model::command::Leftovers;
 use crate::model::limits;
 use crate::model::name::Name;
 use crate::model::task::TaskRef;
@@ -60,8 +61,8 @@ impl Operation for ListInFlight {
                 (SELECT count(*) FROM attempts WHERE run = r.id AND status IN ('claimed', 'starting', 'running')),
                 a.token_digest, a.id, a.number, a.status, a.created_at_ms, a.started_at_ms, a.finished_at_ms,
                 a.log_artifact, a.handle, a.exit_code, a.signal, a.error_code, a.error_summary, a.log_complete,
-                a.leftovers, a.deadline_at_ms, a.deadline_boot, a.deadline_boot_ms, r.project, r.task, r.task_revision,
-                r.task_digest
+                a.leftovers, a.descendants IS NOT NULL, a.deadline_at_ms, a.deadline_boot, a.deadline_boot_ms, r.project, r.task, r.task_revision,
+                r.task_digest, a.pid
             FROM runs r INDEXED BY runs_open
                 JOIN attempts a ON a.run = r.id AND a.number = (SELECT max(number) FROM attempts WHERE run = r.id)
             WHERE r.finished_at_ms IS NULL AND r.status IN ('dispatching', 'running') ORDER BY r.id LIMIT ?1";
@@ -71,14 +72,16 @@ impl Operation for ListInFlight {
                 run: row.get(0)?,
                 run_state: row.get(1)?,
                 run_version: row.get(2)?,
+                pid: row.get(27)?,
                 active_attempts: row.get(3)?,
                 token_digest: row.get(4)?,
                 attempt: read_attempt(row, 5)?,
-                deadline: read_deadline(row, 19)?,
+                deadline: read_deadline(row, 20)?,
                 grace_ms: limits::GRACE_MS_DEFAULT,
+                keeps: true,
             };
-            let task_ref = TaskRef { revision: row.get(24)?, digest: row.get(25)? };
-            Ok((in_flight, row.get::<_, Name>(22)?, row.get::<_, Name>(23)?, task_ref))
+            let task_ref = TaskRef { revision: row.get(25)?, digest: row.get(26)? };
+            Ok((in_flight, row.get::<_, Name>(23)?, row.get::<_, Name>(24)?, task_ref))
         })?;
         let mut page = Vec::new();
         for row in rows {
@@ -86,6 +89,7 @@ impl Operation for ListInFlight {
             // A damaged revision cannot say its grace; its process still has to be looked after.
             if let Ok(found) = definition::executable(tx, &project, &task, task_ref)? {
                 in_flight.grace_ms = found.command.grace_ms;
+                in_flight.keeps = found.command.leftovers == Leftovers::Keep;
             }
             page.push(in_flight);
         }

@@ -8,7 +8,7 @@ use crate::model::name::Name;
 use crate::store::runs::RunCursor;
 use rusqlite::Connection;
 
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 24] = [
     include_str!("admit.rs"),
     include_str!("advance.rs"),
     include_str!("audit.rs"),
@@ -18,12 +18,16 @@ const SOURCES: [&str; 20] = [
     include_str!("candidate.rs"),
     include_str!("credential.rs"),
     include_str!("definition.rs"),
+    include_str!("evidence.rs"),
     include_str!("fence.rs"),
     include_str!("journal.rs"),
+    include_str!("lost.rs"),
     include_str!("owner.rs"),
     include_str!("publish.rs"),
     include_str!("queue.rs"),
+    include_str!("reconcile.rs"),
     include_str!("rerun.rs"),
+    include_str!("resolve.rs"),
     include_str!("retention.rs"),
     include_str!("retry.rs"),
     include_str!("runs.rs"),

@@ -42,7 +42,7 @@ fn read_run(row: &Row<'_>) -> rusqlite::Result<Run> {
 }
 
 /// Reads an Attempt from the columns id, number, status, the three times, log artifact, handle and
-/// how it ended, which start at `at`.
+/// how it ended (the last of them `descendants IS NOT NULL`), which start at `at`.
 pub(super) fn read_attempt(row: &Row<'_>, at: usize) -> rusqlite::Result<Attempt> {
     Ok(Attempt {
         id: row.get(at)?,
@@ -60,13 +60,15 @@ pub(super) fn read_attempt(row: &Row<'_>, at: usize) -> rusqlite::Result<Attempt
             error_summary: row.get(at + 11)?,
             log_complete: row.get(at + 12)?,
             leftovers: row.get(at + 13)?,
+            unproven: row.get(at + 14)?,
         },
     })
 }
 
 fn attempt(tx: &Tx<'_>, run: RunId, number: Option<i64>) -> Result<Option<Attempt>, Fail> {
     let sql = "SELECT id, number, status, created_at_ms, started_at_ms, finished_at_ms,
-            CASE WHEN log_retired_at_ms IS NULL THEN log_artifact END, handle, exit_code, signal, error_code, error_summary, log_complete, leftovers
+            CASE WHEN log_retired_at_ms IS NULL THEN log_artifact END, handle, exit_code, signal, error_code, error_summary, log_complete, leftovers,
+            descendants IS NOT NULL
         FROM attempts WHERE run = ?1 AND number = coalesce(?2, (SELECT max(number) FROM attempts WHERE run = ?1))";
     let mut query = tx.conn.prepare_cached(sql)?;
     Ok(query.query_row(params![run, number], |row| read_attempt(row, 0)).optional()?)

@@ -183,6 +183,9 @@ pub struct Lose {
     pub attempt: AttemptId,
     /// The machine word.
     pub error_code: &'static str,
+    /// Something of it may have got away when its supervisor was killed; such an Attempt is never
+    /// followed by another one by itself (design D6).
+    pub unproven: bool,
 }
 
 /// T6: applies a receipt. Attempt and Run to their end by spec/execution 8.2.
@@ -213,6 +216,8 @@ pub struct InFlight {
     pub run_state: RunState,
     /// Its version, for the final proof.
     pub run_version: i64,
+    /// The pid stored beside the handle; one that the handle does not name makes it invalid.
+    pub pid: Option<i32>,
     /// Its active Attempts; anything but one is ambiguous.
     pub active_attempts: usize,
     /// The latest Attempt.
@@ -223,6 +228,8 @@ pub struct InFlight {
     pub deadline: Option<Deadline>,
     /// Between TERM and KILL, as the task says.
     pub grace_ms: i64,
+    /// Whether its shim may stay after its receipt, as the task says; assumed when nobody can say.
+    pub keeps: bool,
 }
 
 /// Reads every dispatching or running Run, by Run id, at most `limit`; one more is fetched to tell

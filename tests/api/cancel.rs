@@ -54,7 +54,7 @@ fn the_first_is_202_the_next_200_and_after_the_end_200_again() {
 
     let page = world.store.call(ListCancelling { limit: 256 }).unwrap();
     assert_eq!((page.len(), page[0].run), (1, RunId::parse(&run).unwrap()));
-    let end = EndAsked { run: page[0].run, attempt: page[0].attempt };
+    let end = EndAsked { run: page[0].run, attempt: page[0].attempt, unproven: false };
     assert_eq!(world.store.call(end).unwrap(), Step::Done);
     let (_, ended) = world.get(&world.owner, &format!("runs/{run}"));
     assert_eq!(ended["run"]["status"], "cancelled");

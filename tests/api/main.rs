@@ -7,6 +7,7 @@ mod access;
 mod auth;
 mod bootstrap;
 mod cancel;
+mod resolve;
 mod retry;
 mod roles;
 mod runs;

@@ -22,7 +22,7 @@ fn world() -> (World, String) {
     let cancel = json!({"schema": "qinglong/run-cancellation@v1", "mutationId": uuid()}).to_string();
     assert_eq!(world.ask(&world.owner, "POST", &format!("runs/{run}/cancellation"), &cancel).0, 202);
     let page = world.store.call(ListCancelling { limit: 1 }).unwrap();
-    world.store.call(EndAsked { run: page[0].run, attempt: page[0].attempt }).unwrap();
+    world.store.call(EndAsked { run: page[0].run, attempt: page[0].attempt, unproven: false }).unwrap();
     (world, run)
 }
 

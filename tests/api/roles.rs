@@ -23,7 +23,7 @@ fn method(route: &Route) -> &'static str {
 
 /// Who may use what: spec/control section 1, written out.
 #[rustfmt::skip]
-const MAY: [(&str, [bool; 4]); 17] = [
+const MAY: [(&str, [bool; 4]); 19] = [
     //                    owner  admin  operator viewer
     ("project.status",    [true, true,  true,    true]),
     ("task.list",         [true, true,  true,    true]),
@@ -37,6 +37,8 @@ const MAY: [(&str, [bool; 4]); 17] = [
     ("run.cancel",        [true, true,  true,    false]),
     ("run.retry",         [true, true,  true,    false]),
     ("run.log.read",      [true, true,  true,    true]),
+    ("run.evidence",      [true, true,  true,    true]),
+    ("run.resolve",       [true, true,  false,   false]),
     ("access.list",       [true, true,  false,   false]),
     ("access.bind",       [true, true,  false,   false]),
     ("credential.create", [true, true,  false,   false]),

@@ -59,6 +59,7 @@ fn a_run_shows_its_exact_fields_and_nothing_of_the_machine() {
     assert_eq!(keys(&body["run"]), want);
     let want = [
         "createdAtMs",
+        "descendants",
         "errorCode",
         "errorSummary",
         "exitCode",

@@ -72,7 +72,7 @@ fn a_wrong_definition_is_refused_by_its_field() {
     for (body, want, field) in [
         (with("/spec/config/timeoutMs", json!(0)), invalid, "timeoutMs"),
         (with("/spec/config/nice", json!(5)), unsupported, "nice"),
-        (with("/spec/config/leftovers", json!("keep")), unsupported, "leftovers"),
+        (with("/spec/config/leftovers", json!("some")), invalid, "leftovers"),
         (with("/spec/schema", json!("acme/thing@v1")), unsupported, "spec.schema"),
         (with("/kind", json!("workflow")), unsupported, "kind"),
         (with("/spec/config/nonsense", json!(1)), invalid, "nonsense"),

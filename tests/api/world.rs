@@ -4,16 +4,20 @@ use qinglet::access::bootstrap::init_owner;
 use qinglet::access::pepper::Pepper;
 use qinglet::access::rejections::Rejections;
 use qinglet::execution::board::Board;
+use qinglet::execution::evidence::{Look, ReceiptSeen, Seen};
+use qinglet::execution::host::Inspection;
 use qinglet::execution::logs::{LogRead, LogReadError, LogSlice};
 use qinglet::http::message::{Answer, Bearer, Request, Service};
 use qinglet::http::route;
 use qinglet::http::routes::ROUTES;
 use qinglet::http::service::{Api, Parts};
+use qinglet::model::id::AttemptId;
 use qinglet::model::limits::{EDGE, Limits, Profile};
 use qinglet::model::name::Name;
 use qinglet::model::policy::Role;
 use qinglet::store::Store;
 use qinglet::store::audit::ListAudit;
+use qinglet::store::evidence::ActiveAttempt;
 use qinglet::store::open::{self, Options};
 use qinglet::store::state::{StateDir, StateLock};
 use serde_json::{Value, json};
@@ -71,6 +75,30 @@ impl LogRead for Logs {
     }
 }
 
+/// What the engine and the process side would say.
+#[derive(Default)]
+pub struct Side {
+    pub board: Arc<Board>,
+    pub look: Arc<Sight>,
+    /// Attempts that the engine was told to let go.
+    pub settled: Arc<Mutex<Vec<AttemptId>>>,
+}
+
+/// What is seen of every Attempt.
+pub struct Sight(pub Mutex<Seen>);
+
+impl Default for Sight {
+    fn default() -> Self {
+        Self(Mutex::new(Seen { receipt: ReceiptSeen::Absent, process: Some(Inspection::Unavailable) }))
+    }
+}
+
+impl Look for Sight {
+    fn look(&self, _: &ActiveAttempt) -> Seen {
+        *self.0.lock().unwrap()
+    }
+}
+
 pub struct World {
     _scratch: Scratch,
     pub state: StateDir,
@@ -80,6 +108,7 @@ pub struct World {
     pub rejections: Arc<Rejections>,
     pub logs: Arc<Logs>,
     pub pokes: Arc<AtomicUsize>,
+    pub side: Side,
     pub owner: String,
     limits: &'static Limits,
 }
@@ -99,8 +128,9 @@ impl World {
         let owner = std::fs::read_to_string(state.owner_token_path()).unwrap().trim_end().to_owned();
         let (logs, pokes) = (Arc::new(Logs::default()), Arc::new(AtomicUsize::new(0)));
         let rejections = Arc::new(Rejections::new(Arc::new(|| {})));
-        let api = api(&store, &state, limits, &logs, &rejections, &pokes);
-        Self { _scratch: scratch, state, lock, store, api, rejections, logs, pokes, owner, limits }
+        let side = Side::default();
+        let api = api(&store, &state, limits, &logs, &rejections, &pokes, &side);
+        Self { _scratch: scratch, state, lock, store, api, rejections, logs, pokes, side, owner, limits }
     }
 
     /// Stops the store, changes its file behind its back, and opens it again.
@@ -112,7 +142,7 @@ impl World {
         change(&connection);
         connection.close().unwrap();
         self.store = Store::start(&self.state, &self.lock, options(self.limits)).unwrap();
-        self.api = api(&self.store, &self.state, self.limits, &self.logs, &self.rejections, &self.pokes);
+        self.api = api(&self.store, &self.state, self.limits, &self.logs, &self.rejections, &self.pokes, &self.side);
         self
     }
 
@@ -202,16 +232,20 @@ fn api(
     logs: &Arc<Logs>,
     rejections: &Arc<Rejections>,
     pokes: &Arc<AtomicUsize>,
+    side: &Side,
 ) -> Arc<Api> {
     let pokes = Arc::clone(pokes);
+    let settled = Arc::clone(&side.settled);
     Arc::new(Api::new(Parts {
         store: store.clone(),
         pepper: Pepper::load(&state.pepper_path()).unwrap(),
         profile: Profile::Edge,
         limits,
-        board: Arc::new(Board::default()),
+        board: Arc::clone(&side.board),
         logs: Arc::clone(logs) as Arc<dyn LogRead>,
+        look: Arc::clone(&side.look) as Arc<dyn Look>,
         rejections: Arc::clone(rejections),
+        settled: Arc::new(move |attempt| settled.lock().unwrap().push(attempt)),
         poke: Arc::new(move || {
             pokes.fetch_add(1, Ordering::Relaxed);
         }),

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses its part
 #![allow(clippy::unwrap_used, clippy::panic)] // a rig that cannot be built fails its test
 
+use qinglet::model::command::Leftovers;
 use qinglet::model::id::{AttemptId, IdSource, RunId};
 use qinglet::process::clock::wall_ms;
 use qinglet::process::launch::{Held, LaunchFailure, Launcher, LauncherOptions, open_exe};
@@ -108,6 +109,7 @@ impl Rig {
             cwd: None,
             grace_ms: 500,
             drain_grace_ms: 300,
+            leftovers: Leftovers::Kill,
         };
         (orders, Names { attempt, artifact, log_path })
     }

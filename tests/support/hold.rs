@@ -3,7 +3,7 @@
 use super::{Bench, until};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The place. Each task that comes to it leaves a mark; each byte given lets one of them go on.
@@ -22,6 +22,11 @@ impl Hold {
         // For both directions, so that no open ever waits for the other side (fifo(7)).
         let pipe = OpenOptions::new().read(true).write(true).open(fifo).unwrap();
         Self { folder, pipe }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// What a task's shell text has to say to wait here.

@@ -8,8 +8,10 @@
 pub mod folder;
 pub mod hold;
 pub mod http;
+pub mod inside;
 pub mod mount;
 pub mod peer;
+pub mod stranger;
 pub mod tree;
 
 use serde_json::Value;
@@ -254,6 +256,15 @@ impl Bench {
             self.daemon = None;
             panic!("the daemon ended ({status}): {}", fs::read_to_string(self.daemon_log()).unwrap_or_default());
         }
+    }
+
+    /// Whether there is a daemon that has not ended by itself. Once it has, there is none.
+    pub fn is_served(&mut self) -> bool {
+        let ended = self.daemon.as_mut().is_none_or(|daemon| daemon.try_wait().unwrap().is_some());
+        if ended {
+            self.daemon = None;
+        }
+        !ended
     }
 
     /// Waits for the daemon to end by itself; its exit code, or minus the signal.

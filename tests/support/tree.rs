@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 /// One process, told apart from a later one with the same number by when it started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,14 +32,49 @@ pub fn below(pid: i32) -> Vec<Process> {
 
 /// Every live process that was started with a Run's mark in its environment, wherever it hangs.
 pub fn marked(run: &str) -> Vec<Process> {
-    let mark = format!("QINGLET_RUN_ID={run}");
-    let is_marked = |pid: i32| {
+    all_marked().into_iter().filter(|(_, of)| of == run).map(|(process, _)| process).collect()
+}
+
+/// Every live process that was started with any Run's mark in its environment, and which.
+pub fn all_marked() -> Vec<(Process, String)> {
+    let mark = |pid: i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+        let mut entries = environment.split(|byte| *byte == 0);
+        let run = entries.find_map(|entry| entry.strip_prefix(b"QINGLET_RUN_ID="))?;
+        Some(String::from_utf8_lossy(run).into_owned())
     };
     let all = fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| is_marked(*pid));
-    pids.filter_map(|pid| Some(Process { pid, start_ticks: stat(pid)?.1 })).filter(is_alive).collect()
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| Some((find(pid)?, mark(pid)?))).filter(|(process, _)| is_alive(process)).collect()
+}
+
+/// Every other process that names a folder in its command line, works in it or has something open there.
+/// Of another user's, or of an ordinary user's supervisors, only the command line can be seen.
+pub fn at_work_in(root: &Path) -> Vec<Process> {
+    let is_there = |link: &Path| fs::read_link(link).is_ok_and(|to| to.starts_with(root));
+    let name = root.as_os_str().as_encoded_bytes();
+    let is_at_work = |process: &Path| {
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        line.windows(name.len()).any(|part| part == name)
+            || is_there(&process.join("cwd"))
+            || open.any(|fd| is_there(&fd.path()))
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| *pid != std::process::id() as i32 && is_at_work(Path::new(&format!("/proc/{pid}"))))
+        .filter_map(find)
+        .collect()
+}
+
+/// The process with this number now.
+pub fn find(pid: i32) -> Option<Process> {
+    Some(Process { pid, start_ticks: stat(pid)?.1 })
+}
+
+/// The process that has this number now.
+pub fn process(pid: i32) -> Option<Process> {
+    Some(Process { pid, start_ticks: stat(pid)?.1 })
 }
 
 /// The direct children of a process.

@@ -7,7 +7,7 @@ use qinglet::execution::Engine;
 use qinglet::execution::board::{Board, WaitReason};
 use qinglet::execution::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
-    Now, Receipt, ReceiptRead, Signalled, Stop,
+    Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
 };
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
@@ -21,9 +21,10 @@ use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
 use qinglet::store::cancel::{CancelRequested, RequestCancel};
 use qinglet::store::open::{self, Options};
-use qinglet::store::runs::{GetRun, ListEvents};
+use qinglet::store::resolve::{ResolveRun, Resolved, Resolver};
+use qinglet::store::runs::{GetRun, ListEvents, ListRuns, RunCursor};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
-use qinglet::store::state::StateDir;
+use qinglet::store::state::{StateDir, StateLock};
 use qinglet::store::tasks::{PublishTask, Published};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -66,6 +67,15 @@ pub struct World {
     pub signal_answer: Option<Signalled>,
     pub inspect_answer: Option<Inspection>,
     pub deaf: bool,
+    /// Not even KILL ends anything.
+    pub frozen: bool,
+    /// What a sweep finds.
+    pub sweep_answer: Swept,
+    pub sweeps: usize,
+    /// What reading a receipt gives, instead of what is there.
+    pub receipt_answer: Option<ReceiptRead>,
+    /// What lies in a receipt's place cannot be moved.
+    pub stuck_receipts: bool,
     pub room: Result<(), WaitReason>,
     pub seen_at_launch: Option<Seen>,
     pub state_at_release: Option<(RunState, AttemptState)>,
@@ -73,6 +83,8 @@ pub struct World {
     pub wall_ms: i64,
     /// What each log takes.
     pub logs: BTreeMap<String, u64>,
+    /// How many logs were made.
+    pub logs_made: usize,
     /// What the next log takes.
     pub log_bytes: u64,
     /// The size of the log file system.
@@ -98,6 +110,7 @@ pub struct Bench {
     authority: Authority,
     task: TaskRef,
     folder: PathBuf,
+    lock: StateLock,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -140,7 +153,6 @@ impl Bench {
         let options = || Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
         open::init(&state, &lock, &options()).unwrap();
         let store = Store::start(&state, &lock, options()).unwrap();
-        std::mem::forget(lock);
         let subject = Subject::parse("owner").unwrap();
         let boot = BootstrapOwner { subject: subject.clone(), credential_id: "c".into(), secret_digest: [1; 32] };
         assert!(store.call(boot).unwrap());
@@ -175,11 +187,17 @@ impl Bench {
             signal_answer: None,
             inspect_answer: None,
             deaf: false,
+            frozen: false,
+            sweep_answer: Swept::Empty,
+            sweeps: 0,
+            receipt_answer: None,
+            stuck_receipts: false,
             room: Ok(()),
             seen_at_launch: None,
             state_at_release: None,
             wall_ms: wall_ms(),
             logs: BTreeMap::new(),
+            logs_made: 0,
             log_bytes: 1000,
             log_space: 1 << 40,
             removals: 0,
@@ -192,6 +210,7 @@ impl Bench {
             authority,
             task: head.task_ref,
             folder,
+            lock,
             _turn: turn,
         }
     }
@@ -330,6 +349,52 @@ impl Bench {
         assert_eq!(asked, CancelRequested::Accepted);
     }
 
+    /// Somebody settles a Run by hand.
+    pub fn resolve(&self, run: RunId) -> Resolved {
+        let by = Resolver::Subject(self.authority.clone());
+        self.store.call(ResolveRun { by, run, mutation: mutation(), version: self.run(run).version }).unwrap()
+    }
+
+    /// How many Runs are in this state.
+    pub fn count(&self, state: RunState) -> usize {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let list = ListRuns { project: Name::default_project(), task: None, state: Some(state), after, limit: 64 };
+            let (page, more) = self.store.call(list).unwrap();
+            count += page.len();
+            after = page.last().map(|run| RunCursor { created_at_ms: run.created_at_ms, run: run.id });
+            if !more {
+                return count;
+            }
+        }
+    }
+
+    /// What happened to a Run.
+    pub fn events(&self, run: RunId) -> Vec<String> {
+        let list = ListEvents { project: Name::default_project(), run, after_sequence: 0, limit: 64 };
+        let (events, _) = self.store.call(list).unwrap().unwrap();
+        events.iter().map(|event| event.kind.to_string()).collect()
+    }
+
+    /// Somebody outside changes the store.
+    pub fn tamper(&mut self, sql: &str) {
+        self.store.close();
+        let file = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
+        let file = file.into_iter().find(|path| path.extension().is_some_and(|e| e == "db")).unwrap();
+        rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap();
+        let state = StateDir::open(&self.folder).unwrap();
+        let options = Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
+        self.store = Store::start(&state, &self.lock, options).unwrap();
+    }
+
+    /// One living process has left its receipt and stays for what it keeps.
+    pub fn leave_receipt_and_stay(&self) {
+        self.world(|w| {
+            let (attempt, process) = w.alive.first_key_value().expect("a living process");
+            w.receipts.insert(*attempt, receipt(process.run, *attempt, process.token, 0, None));
+        });
+    }
+
     /// This Run's process ended while no daemon was there, without a receipt.
     pub fn vanish_run(&self, run: RunId) {
         self.world(|w| w.alive.retain(|_, p| p.run != run));
@@ -383,6 +448,10 @@ impl Drop for SimHold {
     }
 }
 
+fn artifact(attempt: AttemptId) -> String {
+    format!("local-{}", &attempt.to_string().replace('-', "")[2..])
+}
+
 impl Host for SimHost {
     fn now(&self) -> Now {
         let world = self.world.lock().unwrap();
@@ -399,9 +468,10 @@ impl Host for SimHost {
     }
 
     fn allocate_log(&self, _: RunId, attempt: AttemptId, _: Option<i64>) -> Option<LogGrant> {
-        let artifact = format!("local-{}", &attempt.to_string().replace('-', "")[2..]);
+        let artifact = artifact(attempt);
         let mut world = self.world.lock().unwrap();
         let bytes = world.log_bytes;
+        world.logs_made += 1;
         world.logs.insert(artifact.clone(), bytes);
         Some(LogGrant { artifact, folder: PathBuf::new(), bytes_max: 1 << 20 })
     }
@@ -450,14 +520,19 @@ impl Host for SimHost {
         let mut world = self.world.lock().unwrap();
         world.kills += 1;
         let found = world.alive.keys().find(|attempt| handle.ends_with(&attempt.to_string())).copied()?;
+        if world.frozen {
+            return Some(1);
+        }
         let process = world.alive.remove(&found)?;
         world.receipts.insert(found, receipt(process.run, found, process.token, 137, Some(9)));
         world.exited.push(found);
         Some(1)
     }
 
-    fn sweep(&self, _: &str, _: RunId) -> Option<bool> {
-        Some(true)
+    fn sweep(&self, _: &str, _: RunId) -> Swept {
+        let mut world = self.world.lock().unwrap();
+        world.sweeps += 1;
+        world.sweep_answer
     }
 
     fn signal(&self, handle: &str, stop: Stop) -> Signalled {
@@ -486,8 +561,22 @@ impl Host for SimHost {
         std::mem::take(&mut self.world.lock().unwrap().exited)
     }
 
+    fn watch_receipt(&self, _: AttemptId) -> bool {
+        false
+    }
+
+    fn forget_receipt(&self, _: AttemptId) {}
+
+    fn published(&self) -> Vec<AttemptId> {
+        Vec::new()
+    }
+
     fn read_receipt(&self, attempt: AttemptId) -> ReceiptRead {
-        match self.world.lock().unwrap().receipts.get(&attempt) {
+        let world = self.world.lock().unwrap();
+        if let Some(answer) = &world.receipt_answer {
+            return answer.clone();
+        }
+        match world.receipts.get(&attempt) {
             Some(receipt) => ReceiptRead::Found(receipt.clone()),
             None => ReceiptRead::Absent,
         }
@@ -500,6 +589,9 @@ impl Host for SimHost {
 
     fn quarantine_receipt(&self, attempt: AttemptId) -> bool {
         let mut world = self.world.lock().unwrap();
+        if world.stuck_receipts {
+            return false;
+        }
         world.receipts.remove(&attempt);
         world.quarantined += 1;
         true
@@ -530,6 +622,10 @@ impl Host for SimHost {
 
     fn log_taken_bytes(&self, artifact: &str) -> Option<u64> {
         self.world.lock().unwrap().logs.get(artifact).copied()
+    }
+
+    fn discard_log(&self, _: RunId, attempt: AttemptId) {
+        self.world.lock().unwrap().logs.remove(&artifact(attempt));
     }
 
     fn remove_log(&self, artifact: &str) -> Option<LogRemoved> {

@@ -26,7 +26,7 @@ pub const COMMAND: Command = Command {
         Flag::value("retry", "N", "try again up to N times when it failed or timed out; 0 when not given"),
         Flag::value("retry-delay", "TIME", "before the first retry, then twice as long each time; 1s when not given"),
         Flag::later("run-as", "USER[:GROUP]"),
-        Flag::value("leftovers", "kill", "what becomes of processes it leaves behind"),
+        Flag::value("leftovers", "kill|keep", "what becomes of processes it leaves behind; kill when not given"),
         Flag::later("secret-env", "NAME=SECRET"),
     ],
     summary: "add a task",
@@ -58,9 +58,9 @@ fn add(context: &Context, given: &Given) -> Result<Exit, Failure> {
         config["retry"] = retry;
     }
     match given.text("leftovers")? {
-        None | Some("kill") => {}
-        Some("keep") => return Err(Failure::usage("--leftovers keep is not in this version; leave it out")),
-        Some(_) => return Err(Failure::usage("--leftovers must be kill")),
+        None => {}
+        Some(word) if command::Leftovers::parse(word).is_some() => config["leftovers"] = word.into(),
+        Some(_) => return Err(Failure::usage("--leftovers must be kill or keep")),
     }
     let definition = put::check(&json!({
         "name": given.text("name")?.unwrap_or(id.as_str()),

@@ -58,6 +58,9 @@ fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {
         if let Some(grace) = config["terminationGraceMs"].as_i64() {
             line("grace", took(grace));
         }
+        if let Some(word) = config["leftovers"].as_str() {
+            line("leftovers", word.to_owned());
+        }
     }
     print(&rows.to_string())?;
     Ok(Exit::Done)

@@ -62,6 +62,11 @@ impl ReceiptStore {
         self.root.join(shard_name(attempt))
     }
 
+    /// Whether anything lies where this Attempt's receipt would.
+    pub fn is_there(&self, attempt: AttemptId) -> bool {
+        self.shard(attempt).join(file_name(attempt)).symlink_metadata().is_ok()
+    }
+
     /// Looks for exactly this Attempt's receipt.
     pub fn read(&self, attempt: AttemptId) -> ReceiptRead {
         let shard = self.shard(attempt);

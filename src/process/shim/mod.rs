@@ -2,7 +2,7 @@
 //!
 //! It leads a session of its own, takes its orders from a pipe, prepares everything that can fail,
 //! holds the user's process, reports, and waits for one byte. Then it copies output, frees what ends,
-//! ends what is left over and publishes the receipt. It never talks to the daemon again: no pipe, no
+//! ends what is left over (or keeps it, as ordered) and publishes the receipt. It never talks to the daemon again: no pipe, no
 //! socket, so neither a crash nor a stop of the daemon touches output or outcome.
 
 mod finish;
@@ -85,7 +85,8 @@ fn hold_user(view: &OrdersView<'_>) -> Result<(HeldUser, finish::End, output::Ou
     let output =
         output::Output::new(read, log, view.log_bytes_max).map_err(|e| LaunchFailure::of(LaunchStep::Log, &e))?;
     let user = hold::fork(view, write)?;
-    let patience = watch::Patience { drain_ms: view.drain_grace_ms, grace_ms: view.grace_ms };
+    let patience =
+        watch::Patience { drain_ms: view.drain_grace_ms, grace_ms: view.grace_ms, leftovers: view.leftovers };
     Ok((user, end, output, patience))
 }
 
@@ -123,10 +124,17 @@ fn run(prepared: Prepared, orders: &File) -> i32 {
         crash::at("shim.execed");
     }
     drop(secrets);
-    let watched = watch::watch(main, &signals, &mut output, patience);
+    let mut watch = watch::Watch::new(main, &signals, patience);
+    let watched = watch.until_over(&mut output);
     crash::at("shim.exited");
     let code = end.publish(start, &watched, start_error, &output);
     crash::at("shim.published");
+    if watched.kept {
+        // The run is over. Whoever is kept still writes to a pipe that somebody must read, and must
+        // not become an orphan that nobody could find again.
+        output.discard();
+        watch.until_empty(&mut output);
+    }
     code
 }
 

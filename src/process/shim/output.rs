@@ -13,7 +13,8 @@ const CHUNKS_PER_TURN: usize = 16;
 /// The output pipe and its log.
 pub(super) struct Output {
     pipe: PipeReader,
-    log: File,
+    /// Where output goes; nowhere once the run is over.
+    log: Option<File>,
     chunk: Box<[u8]>,
     /// The cap as ordered.
     pub(super) bytes_max: u64,
@@ -36,7 +37,7 @@ impl Output {
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
         Ok(Self {
             pipe,
-            log,
+            log: Some(log),
             chunk,
             bytes_max,
             room,
@@ -64,12 +65,19 @@ impl Output {
         }
     }
 
+    /// Lets go of the log, so that its space comes back when it is removed: what still comes is read and
+    /// thrown away.
+    pub(super) fn discard(&mut self) {
+        self.log = None;
+        self.room = 0;
+    }
+
     fn keep(&mut self, got: usize) {
         let bytes = self.chunk.get(..got).unwrap_or_default();
         let allowed = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
         let mut rest = bytes.get(..allowed).unwrap_or_default();
-        while self.is_complete && !rest.is_empty() {
-            match self.log.write(rest) {
+        while let Some(log) = self.log.as_mut().filter(|_| self.is_complete && !rest.is_empty()) {
+            match log.write(rest) {
                 Ok(wrote) if wrote > 0 => {
                     rest = rest.get(wrote..).unwrap_or_default();
                     self.room -= wrote as u64;

@@ -20,7 +20,7 @@ from box import Box
 LIMIT_S = 480  # for the machine and everything that is done in it
 TIMEOUT_S = 20
 DELAY_S = 20
-LATE_S = 15  # an emulated core on a busy machine; a clock that is mistaken is late by years
+LATE_S = 30  # an emulated core on a busy machine; a clock that is mistaken is late by years
 FILLERS = 4
 STATE = "/state/q"
 UPTIME = "read up rest </proc/uptime; echo $up"

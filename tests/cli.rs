@@ -43,11 +43,11 @@ fn a_line_that_is_not_whole_says_what_it_needs() {
 
 #[test]
 fn work_of_later_versions_is_refused_by_name() {
-    for command in ["trigger", "secret", "doctor", "backup", "restore", "import"] {
+    for command in ["secret", "doctor", "backup", "restore"] {
         assert_eq!(refused(3, &[command, "x", "--wait"]), format!("`{command}` is not in this version"));
     }
     for option in ["--run-as", "--secret-env"] {
-        let text = refused(2, &["task", "add", "a", option, "1", "--shell", "x"]);
+        let text = refused(3, &["task", "add", "a", option, "1", "--shell", "x"]);
         assert_eq!(text, format!("{option} is not in this version; leave it out"));
     }
     assert_eq!(
@@ -55,10 +55,10 @@ fn work_of_later_versions_is_refused_by_name() {
         "--leftovers must be kill or keep"
     );
     assert_eq!(
-        refused(2, &["access", "token", "new", "a", "--expires", "9d"]),
+        refused(3, &["access", "token", "new", "a", "--expires", "9d"]),
         "--expires is not in this version; leave it out"
     );
-    assert_eq!(refused(2, &["--config", "/x", "runs"]), "--config is not in this version; leave it out");
+    assert_eq!(refused(3, &["--config", "/x", "runs"]), "--config is not in this version; leave it out");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn without_a_state_or_a_daemon_the_way_to_one_is_named() {
 fn help_explains_and_exits_0() {
     let bench = Bench::new();
     let all = bench.ok(&["help"]);
-    assert!(all.contains("task add ID") && all.contains("Not in this version: trigger"), "{all}");
+    assert!(all.contains("task add ID") && all.contains("Not in this version: secret"), "{all}");
     for line in [&["help", "run"][..], &["run", "--help"], &["run", "-h"]] {
         let text = bench.ok(line);
         assert!(text.contains("Usage: qinglet run TASK") && text.contains("-f, --follow"), "{text}");

@@ -85,6 +85,12 @@ const RECOVERS: &[(&str, &str, &str)] = &[
     ("recover.lost", "lost/lost", "lost"),
 ];
 
+/// Crash points of runs that triggers make, all the daemon's.
+const SCHEDULES: &[(&str, &str, &str)] = &[
+    ("schedule.fired", "queued/claimed", "succeeded, one run"),
+    ("schedule.booted", "queued/claimed", "succeeded, one run"),
+];
+
 /// Crash points of retention, all the daemon's: what the store says of a log, its files, and what a
 /// reader is told after the next start.
 const RETAINS: &[(&str, &str, &str, &str)] =
@@ -129,7 +135,7 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
     let written = rows(5);
     let steps: Vec<(&str, &str, &str)> =
         written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str())).collect();
-    assert_eq!(steps, [STOPS, RETRIES, RECOVERS].concat());
+    assert_eq!(steps, [STOPS, RETRIES, RECOVERS, SCHEDULES].concat());
 
     let who = |point: &&'static str| match POINTS.iter().find(|known| known.name == *point).map(|known| known.side) {
         Some(Side::Daemon) => "daemon",
@@ -137,12 +143,12 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
         Some(Side::Init) | None => "",
     };
     assert!(STARTS.iter().all(|cut| who(&cut.point) == cut.who));
-    assert!(STOPS.iter().chain(RETRIES).chain(RECOVERS).all(|step| who(&step.0) == "daemon"));
+    assert!(STOPS.iter().chain(RETRIES).chain(RECOVERS).chain(SCHEDULES).all(|step| who(&step.0) == "daemon"));
     assert!(RETAINS.iter().all(|retain| who(&retain.0) == "daemon"));
     let mut known: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
     let starts = STARTS.iter().map(|cut| cut.point);
     let mut tested: Vec<&str> = starts
-        .chain(STOPS.iter().chain(RETRIES).chain(RECOVERS).map(|step| step.0))
+        .chain(STOPS.iter().chain(RETRIES).chain(RECOVERS).chain(SCHEDULES).map(|step| step.0))
         .chain(RETAINS.iter().map(|retain| retain.0))
         .chain(INITS.iter().map(|init| init.0))
         .collect();
@@ -280,6 +286,41 @@ fn another_attempt_cut_at_any_step_is_made_once_by_the_next_start() {
         assert_eq!(bench.stop(), 0);
         assert!(is_sound(&bench.db()));
         assert_eq!(files(&bench.state().join("receipts")), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_occurrence_cut_after_its_commit_has_one_run_whatever_starts_next() {
+    for (point, says, after) in SCHEDULES {
+        let mut bench = Bench::ready();
+        bench.serve(&["--clock", "always"]);
+        let marks = bench.root().join("marks");
+        bench.shell("task", &format!("echo ran >> {}", marks.display()));
+        let form: &[&str] =
+            if *point == "schedule.fired" { &["--cron", "0 0 1 1 *", "--zone", "UTC"] } else { &["--on", "boot"] };
+        bench.ok(&[&["trigger", "set", "x", "--task", "task"], form].concat());
+        assert_eq!(bench.stop(), 0);
+        // As if it had been due a second ago, and made in an earlier boot.
+        let file = fs::read_dir(bench.state()).unwrap().map(|entry| entry.unwrap().path());
+        let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "db")).unwrap();
+        let due = "UPDATE trigger_schedules SET last_boot = zeroblob(16), next_fire_at_ms = CASE
+            WHEN next_fire_at_ms IS NOT NULL THEN unixepoch() * 1000 - 1000 END";
+        Connection::open(file).unwrap().execute(due, []).unwrap();
+        bench.env("QINGLET_CRASH_AT", point).launch(&["--clock", "always"]);
+        assert_eq!(bench.ended(), -9, "the daemon died by itself at {point}");
+        let stored = Stored::of(&bench.db());
+        assert_eq!(stored.says, *says, "{point}");
+        let instant = "SELECT coalesce(scheduled_for_ms, -1) FROM runs";
+        let first: i64 = bench.db().query_one(instant, [], |row| row.get(0)).unwrap();
+        bench.no_env("QINGLET_CRASH_AT").serve(&["--clock", "always"]);
+        let made = bench.json_lines(&["runs"]).pop().unwrap();
+        let ended = bench.run_in(made["id"].as_str().unwrap(), "succeeded");
+        assert_eq!(format!("{}, one run", ended["status"].as_str().unwrap()), *after);
+        assert_eq!(bench.stop(), 0);
+        let same = format!("SELECT count(*) FROM runs WHERE coalesce(scheduled_for_ms, -1) = {first}");
+        let one: i64 = bench.db().query_one(&same, [], |row| row.get(0)).unwrap();
+        assert_eq!(one, 1, "{point}: one run for the occurrence");
+        assert!(is_sound(&bench.db()));
     }
 }
 

@@ -255,3 +255,31 @@ fn the_end_of_an_adopted_task_is_told_of_and_not_looked_for() {
     scene.ended_with_7();
     assert_eq!(scene.bench.run(&scene.run)["status"], "failed");
 }
+
+#[test]
+fn too_few_descriptors_are_a_sentence_at_the_start_and_not_a_crash_later() {
+    let mut bench = Bench::ready();
+    for most in [20, 40, 63] {
+        bench.start_from(&format!("ulimit -n {most}"));
+        bench.launch(&[]);
+        assert_eq!(bench.ended(), 4, "{most}");
+        let log = std::fs::read_to_string(bench.daemon_log()).unwrap();
+        assert!(log.contains(&format!("only {most} files may be open at once")), "{log}");
+    }
+}
+
+#[test]
+fn a_state_that_has_lost_only_its_database_is_not_begun_anew() {
+    let mut bench = Bench::serving();
+    bench.shell("task", "echo hello");
+    bench.run_wait("task");
+    assert_eq!(bench.stop(), 0);
+    for entry in std::fs::read_dir(bench.state()).unwrap().map(Result::unwrap) {
+        if entry.file_name().to_string_lossy().contains(".db") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let refused = bench.cli(&["init"]);
+    assert!(refused.code == 4 && refused.stderr.contains("is missing although"), "{refused:?}");
+    assert!(bench.state().join("owner.token").exists(), "nothing was replaced");
+}

@@ -68,7 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("schedule", &["model"]),
     ("access", &["model", "store"]),
     ("execution", &["model", "store", "process", "schedule", "access"]),
-    ("http", &["model", "store", "access", "execution"]),
+    ("http", &["model", "store", "schedule", "access", "execution"]),
     ("runtime", &["model", "store", "process", "schedule", "access", "execution", "http"]),
     ("cli", &["model", "store", "schedule", "access", "http", "runtime"]),
 ];

@@ -16,6 +16,7 @@ mod events;
 mod failure;
 mod follow;
 mod help;
+mod import;
 mod init;
 mod logs;
 mod mutation;
@@ -34,6 +35,7 @@ mod table;
 mod task;
 mod time;
 mod token;
+mod trigger;
 
 use crate::model::word::Exit;
 use args::Asked;
@@ -54,6 +56,14 @@ const COMMANDS: &[Command] = &[
     task::switch::ENABLE,
     task::switch::DISABLE,
     task::delete::COMMAND,
+    trigger::set::COMMAND,
+    trigger::list::COMMAND,
+    trigger::show::COMMAND,
+    trigger::switch::ENABLE,
+    trigger::switch::DISABLE,
+    trigger::delete::COMMAND,
+    trigger::preview::COMMAND,
+    import::crontab::COMMAND,
     run::COMMAND,
     runs::COMMAND,
     show::COMMAND,
@@ -68,12 +78,10 @@ const COMMANDS: &[Command] = &[
     access::token_revoke::COMMAND,
     audit::COMMAND,
     check::COMMAND,
-    Command::later("trigger", "start tasks by themselves"),
     Command::later("secret", "keep secrets for tasks"),
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),
     Command::later("restore", "take a copy back"),
-    Command::later("import", "take tasks from elsewhere"),
 ];
 
 /// Does what the arguments (without the program's own name) ask for.

@@ -17,6 +17,7 @@ pub const COMMAND: Command = Command {
         Flag::value("listen", "ADDR:PORT", "also serve the API on TCP; port 0 picks one, see <state>/run/address"),
         Flag::value("profile", "edge|standalone", "for a router (the default) or a small server"),
         Flag::value("on-stop", "leave|drain|stop", "when it is told to stop: tasks run on (the default), or see below"),
+        Flag::value("clock", "auto|always", "always: schedules go by the clock whatever speaks against it"),
         Flag::value("api", "on|off", "off: no API at all, not even for this command line"),
     ],
     summary: "run the daemon in the foreground",
@@ -46,9 +47,14 @@ fn serve(context: &Context, given: &Given) -> Result<Exit, Failure> {
         Some("off") => false,
         Some(_) => return Err(Failure::usage("--api must be on or off")),
     };
+    let trust_clock = match given.text("clock")? {
+        None | Some("auto") => false,
+        Some("always") => true,
+        Some(_) => return Err(Failure::usage("--clock must be auto or always")),
+    };
     let listen = listen.transpose()?;
     if listen.is_some() && !api {
         return Err(Failure::usage("--listen needs the API; leave --api off out"));
     }
-    Ok(runtime::serve(&ServeOptions { state: context.state.clone(), listen, profile, api, on_stop }))
+    Ok(runtime::serve(&ServeOptions { state: context.state.clone(), listen, profile, api, on_stop, trust_clock }))
 }

@@ -2,7 +2,7 @@
 //! only, never an authority for anything.
 
 use crate::model::id::{AttemptId, RunId};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Why a queued Run is not being started (design D17).
@@ -95,6 +95,8 @@ pub struct Undecided {
 pub struct Board {
     active: AtomicUsize,
     wait: AtomicU8,
+    clock_untrusted: AtomicBool,
+    store_failing: AtomicBool,
     /// At most as many as there are places.
     undecided: Mutex<Vec<Undecided>>,
 }
@@ -114,6 +116,26 @@ impl Board {
             4 => Some(WaitReason::Disk),
             _ => None,
         }
+    }
+
+    /// Whether the store could not do the last thing that the engine asked it for: most often no space.
+    pub fn store_is_failing(&self) -> bool {
+        self.store_failing.load(Ordering::Relaxed)
+    }
+
+    /// Shows whether the store does what it is asked for. Answers whether that is news.
+    pub(super) fn show_store(&self, failing: bool) -> bool {
+        self.store_failing.swap(failing, Ordering::Relaxed) != failing
+    }
+
+    /// Whether schedules wait because the wall clock is not believed.
+    pub fn clock_is_untrusted(&self) -> bool {
+        self.clock_untrusted.load(Ordering::Relaxed)
+    }
+
+    /// Shows whether the wall clock is believed.
+    pub(super) fn show_clock(&self, believed: bool) {
+        self.clock_untrusted.store(!believed, Ordering::Relaxed);
     }
 
     /// How many Runs nobody can decide.

@@ -8,11 +8,12 @@ use super::housekeeping::Housekeeping;
 use super::inbox::{Inbox, Message};
 use super::place::{Phase, Place, ReceiptBy, Recovery};
 use super::retry::Retries;
+use super::schedule::{Notice, Schedules};
 use crate::model::id::{AttemptId, RunId};
 use crate::model::limits::{Limits, RESOLVED_MAX, WAIT_RECHECK_MS};
 use crate::store::start::{ListCandidates, Resolve, Step};
 use crate::store::{Operation, Store, StoreError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -47,7 +48,7 @@ pub struct Engine<H> {
     pub(super) limits: &'static Limits,
     pub(super) inbox: Inbox,
     messages: Receiver<Message>,
-    board: Arc<Board>,
+    pub(super) board: Arc<Board>,
     pub(super) places: BTreeMap<AttemptId, Place>,
     /// Attempts whose receipts are deleted and whose journal rows go with the next commit.
     pub(super) resolved: Vec<AttemptId>,
@@ -62,6 +63,10 @@ pub struct Engine<H> {
     pub(super) cancels: Cancels,
     /// Looking for Runs that wait for another Attempt.
     pub(super) retries: Retries,
+    /// What is to be said in the log, oldest first; at most one for each change.
+    pub(super) notices: VecDeque<Notice>,
+    /// Schedules coming due.
+    pub(super) schedules: Schedules,
     /// Clearing away what is old.
     pub(super) keeping: Housekeeping,
     /// Whether something new is started.
@@ -94,6 +99,8 @@ impl<H: Host> Engine<H> {
             recheck_ms: None,
             cancels: Cancels { wanted: true, reading: false, again_ms: None },
             retries: Retries::new(),
+            notices: VecDeque::new(),
+            schedules: Schedules::default(),
             keeping: Housekeeping::default(),
             door: Door::Open,
         }
@@ -177,8 +184,12 @@ impl<H: Host> Engine<H> {
             self.hungry = true;
             self.cancels.wanted = true;
         }
+        if self.inbox.take_trigger_poke() {
+            self.schedules.wanted = true;
+        }
         self.list_cancelling();
         self.list_retries(now.boot_ms);
+        self.tick(now);
         self.dispatch();
         self.keep_house(now.boot_ms);
         self.show();
@@ -187,6 +198,7 @@ impl<H: Host> Engine<H> {
             self.recheck_ms,
             self.cancels.again_ms,
             self.retries.again_ms.filter(|_| open),
+            self.schedules.again_ms.filter(|_| open),
             self.keeping.wants_ms().filter(|_| open),
         ];
         let next = self.places.values().filter_map(Place::wants_ms).chain(others.into_iter().flatten()).min();
@@ -203,6 +215,16 @@ impl<H: Host> Engine<H> {
     }
 
     fn take(&mut self, message: Message) {
+        if let Some(answered) = message.store_answered()
+            && self.board.show_store(!answered)
+        {
+            self.notices.push_back(if answered {
+                ("store_recovered", "the store does what it is asked for again".to_owned())
+            } else {
+                let sentence = "the store cannot write: runs end and are stopped late until it can; free some space";
+                ("store_failing", sentence.to_owned())
+            });
+        }
         match message {
             Message::Candidates(page) => self.candidates(page),
             Message::Launched(attempt, outcome) => self.launched(attempt, outcome),
@@ -211,6 +233,11 @@ impl<H: Host> Engine<H> {
             Message::Quarantined(attempt) => self.quarantined(attempt),
             Message::Cancelling(page) => self.cancelling(page),
             Message::Asked(attempt, answer) => self.asked(attempt, answer),
+            Message::ClockRead(newest_ms) => self.clock_read(newest_ms),
+            Message::Recomputed(done) => self.recomputed(done),
+            Message::Due(page) => self.due(page),
+            Message::Fired(answer) => self.fired(&answer),
+            Message::FiredAtBoot(answer) => self.fired_at_boot(answer),
             Message::Survivor(attempt, answer) => self.survivor(attempt, answer),
             Message::Settled(attempt) => self.settled_by_hand(attempt),
             Message::Retries(page) => self.retries(page),
@@ -343,7 +370,11 @@ impl<H: Host> Engine<H> {
 
     /// The store has answered the transaction that the phase waits for.
     fn stepped(&mut self, attempt: AttemptId, answer: Result<Step, StoreError>) {
-        let Some(place) = self.places.get(&attempt) else { return };
+        let Some(place) = self.places.get(&attempt) else {
+            // One without a place was ended as it was asked: another may have followed it.
+            self.hungry = true;
+            return;
+        };
         match &place.phase {
             Phase::Intending { .. } => self.intended(attempt, answer),
             Phase::Owning { .. } => self.owned(attempt, answer),

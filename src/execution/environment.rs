@@ -2,6 +2,7 @@
 //! run, then the task's own. Nothing of the daemon's own environment gets in.
 
 use super::host::EnvironmentOf;
+use crate::model::passwd;
 
 /// What the machine contributes, read once at start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +19,7 @@ impl Surroundings {
     /// Finds the user with this id in the text of /etc/passwd (passwd(5)). A user that is not there
     /// is named by its number and lives in `/`.
     pub fn find(passwd: &str, uid: u32, zone: String) -> Self {
-        let entry = passwd.lines().find_map(|line| {
-            let mut fields = line.split(':');
-            let (name, _, id) = (fields.next()?, fields.next()?, fields.next()?);
-            let home = fields.nth(2)?;
-            (id.parse() == Ok(uid)).then(|| (name.to_owned(), home.to_owned()))
-        });
+        let entry = passwd::find(passwd, uid).map(|(user, home)| (user.to_owned(), home.to_owned()));
         let (user, home) = entry.unwrap_or_else(|| (uid.to_string(), String::new()));
         Self { user, home: if home.is_empty() { "/".into() } else { home }, zone }
     }
@@ -52,6 +48,14 @@ pub fn isolated(around: &Surroundings, of: &EnvironmentOf<'_>) -> Vec<(String, S
     }
     if let Some(at_ms) = of.scheduled_for_ms {
         set("QINGLET_SCHEDULED_FOR_MS", at_ms.to_string());
+    }
+    if let Some(cause) = of.cause {
+        set("QINGLET_CAUSE_RUN_ID", cause.run.to_string());
+        set("QINGLET_CAUSE_TASK_ID", cause.task.to_string());
+        set("QINGLET_CAUSE_OUTCOME", cause.outcome.word().to_owned());
+        if let Some(code) = cause.exit_code {
+            set("QINGLET_CAUSE_EXIT_CODE", code.to_string());
+        }
     }
     for (name, value) in &of.command.environment {
         set(name, value.clone());
@@ -95,6 +99,7 @@ mod tests {
             task: &task,
             trigger: None,
             scheduled_for_ms: None,
+            cause: None,
             command: &command,
         };
         let got = isolated(&around, &of);

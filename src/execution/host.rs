@@ -8,6 +8,7 @@ use crate::model::command::{Command, Leftovers};
 use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::name::Name;
 use crate::model::record::End;
+use crate::store::start::Cause;
 use std::path::PathBuf;
 
 /// The clocks, read together.
@@ -257,6 +258,8 @@ pub struct EnvironmentOf<'a> {
     pub trigger: Option<&'a str>,
     /// The instant it was scheduled for.
     pub scheduled_for_ms: Option<i64>,
+    /// The Run whose end started it, if one did.
+    pub cause: Option<&'a Cause>,
     /// The task's command with its own entries.
     pub command: &'a Command,
 }

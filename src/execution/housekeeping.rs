@@ -17,7 +17,7 @@ use crate::model::limits::{
     LOST_RUNS_KEPT, Limits, RUN_AGE_MS, RUNS_KEPT,
 };
 use crate::model::record::LogRetired;
-use crate::schedule::trust::{BUILT_AT_MS, Reading, judge};
+use crate::schedule::trust::{Reading, judge};
 use crate::store::lost::CloseLost;
 use crate::store::retention::{
     Age, AuditEdge, ClockKnown, DeleteRuns, KeptLog, ListLogs, ListOldRuns, LogPage, NoteClock, OldRun, ReadClock,
@@ -138,8 +138,7 @@ impl Housekeeping {
     }
 
     fn age(&self, age_ms: i64) -> Option<Age> {
-        let age = |now_ms: i64| Age { now_ms, before_ms: now_ms.saturating_sub(age_ms), since_ms: BUILT_AT_MS };
-        self.trusted_ms.map(age)
+        self.trusted_ms.map(|now_ms| Age { now_ms, before_ms: now_ms.saturating_sub(age_ms) })
     }
 
     fn run_rule(&self) -> RunRule {
@@ -398,8 +397,7 @@ impl<H: Host> Engine<H> {
             _ if (log.order, log.number) < keeping.first_there => Verdict::Go,
             Some(Some(true)) => Verdict::Go,
             _ if over => Verdict::Go,
-            // It ended in what is now the future, or under a clock that had not been set: says nothing
-            // about those after it.
+            // It ended when the clock was far off: says nothing about those after it.
             Some(None) => Verdict::Stay,
             Some(Some(false)) | None => Verdict::Stop,
         }

@@ -6,8 +6,10 @@
 use super::host::{Hold, LaunchFailure};
 use super::housekeeping::Kept;
 use crate::model::id::AttemptId;
+use crate::model::name::Name;
 use crate::store::StoreError;
 use crate::store::cancel::{CancelRequested, Cancelling};
+use crate::store::fire::{Due, Fired};
 use crate::store::reconcile::Reconciled;
 use crate::store::retry::Waiting;
 use crate::store::start::{Candidate, Completed, Step};
@@ -39,10 +41,41 @@ pub(super) enum Message {
     Retries(Result<Vec<Waiting>, StoreError>),
     /// A Run's next Attempt was made, or not.
     Retried(Result<Step, StoreError>),
+    /// The newest stored time was read.
+    ClockRead(Result<i64, StoreError>),
+    /// Schedules that a clock ahead has computed are to be computed anew, or not.
+    Recomputed(bool),
+    /// A page of schedules that are due was read.
+    Due(Result<(Vec<Due>, Option<i64>), StoreError>),
+    /// An occurrence was decided, or not.
+    Fired(Result<Fired, StoreError>),
+    /// A page of triggers at boot was looked at.
+    FiredAtBoot(Result<(Option<(Name, Name)>, usize), StoreError>),
     /// The store has answered a step of housekeeping.
     Kept(Kept),
     /// The store has resolved these journal rows, or not.
     Resolved(Vec<AttemptId>, bool),
+}
+
+impl Message {
+    /// Whether the store has done what it was asked for; `None`: it was not asked, or was only busy.
+    pub(super) fn store_answered(&self) -> Option<bool> {
+        fn done<T>(answer: &Result<T, StoreError>) -> Option<bool> {
+            match answer {
+                Ok(_) => Some(true),
+                Err(StoreError::Unavailable(_)) => Some(false),
+                Err(StoreError::Busy | StoreError::Closed) => None,
+            }
+        }
+        match self {
+            // Reads do not tell: they go on working when nothing can be written.
+            Self::Stepped(_, answer) | Self::Retried(answer) => done(answer),
+            Self::Completed(_, answer) => done(answer),
+            Self::Asked(_, answer) => done(answer),
+            Self::Fired(answer) => done(answer),
+            _ => None,
+        }
+    }
 }
 
 /// The sending side; cheap to clone.
@@ -50,6 +83,7 @@ pub(super) enum Message {
 pub struct Inbox {
     messages: Sender<Message>,
     poked: Arc<AtomicBool>,
+    triggers_poked: Arc<AtomicBool>,
     wake: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -58,13 +92,24 @@ impl Inbox {
     /// callable from every thread and must not block.
     pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> (Self, Receiver<Message>) {
         let (messages, receiver) = channel();
-        (Self { messages, poked: Arc::new(AtomicBool::new(false)), wake }, receiver)
+        (Self { messages, poked: Arc::default(), triggers_poked: Arc::default(), wake }, receiver)
     }
 
     /// Says that there may be something to start or to stop.
     pub fn poke(&self) {
         self.poked.store(true, Ordering::Release);
         (self.wake)();
+    }
+
+    /// Says that a trigger has changed.
+    pub fn poke_triggers(&self) {
+        self.triggers_poked.store(true, Ordering::Release);
+        self.poke();
+    }
+
+    /// Takes the poke about triggers, if there was one.
+    pub(super) fn take_trigger_poke(&self) -> bool {
+        self.triggers_poked.swap(false, Ordering::AcqRel)
     }
 
     /// Says that somebody has settled this Attempt, so that its place is free.

@@ -59,6 +59,11 @@ impl Linux {
     }
 }
 
+/// This boot's identity; `None`: it cannot be read.
+pub fn boot() -> Option<Uuid> {
+    identity::boot_id().ok()
+}
+
 impl Host for Linux {
     fn now(&self) -> Now {
         Now { wall_ms: clock::wall_ms(), boot_ms: clock::boottime_ms().unsigned_abs() }
@@ -131,7 +136,7 @@ impl Host for Linux {
     }
 
     fn boot(&self) -> Option<Uuid> {
-        identity::boot_id().ok()
+        boot()
     }
 
     fn kill_descendants(&self, handle: &str) -> Option<usize> {

@@ -16,6 +16,7 @@ pub mod logs;
 mod place;
 mod recover;
 mod retry;
+mod schedule;
 mod start;
 mod stop;
 mod token;

@@ -13,7 +13,7 @@ use crate::model::limits::{RECOVERY_CANDIDATES_MAX, WAIT_RECHECK_MS};
 use crate::model::word::EXITED_WITHOUT_RECEIPT;
 use crate::store::StoreError;
 use crate::store::reconcile::{Reconcile, Reconciled};
-use crate::store::start::{InFlight, ListInFlight};
+use crate::store::start::{InFlight, ListCandidates, ListInFlight};
 use std::fmt;
 
 /// Why recovery stops the start.
@@ -40,12 +40,23 @@ impl<H: Host> Engine<H> {
     /// their commit are cleared away by the first round of housekeeping.
     pub fn recover(&mut self) -> Result<usize, RecoveryError> {
         self.door = Door::NotYetOpen;
+        self.clear_begun_logs()?;
         let runs = self.in_flight()?;
         let count = runs.len();
         for run in runs {
             self.take_up(&run);
         }
         Ok(count)
+    }
+
+    /// Removes the logs of Runs at the head of the queue: a daemon that died between making a log and
+    /// storing whose it is has left it, and it would stay for good if its Run never started.
+    fn clear_begun_logs(&self) -> Result<(), RecoveryError> {
+        let heads = ListCandidates { limit: self.limits.active_attempts, except: Vec::new() };
+        for candidate in self.store.call(heads).map_err(RecoveryError::Store)? {
+            self.host.discard_log(candidate.run, candidate.attempt);
+        }
+        Ok(())
     }
 
     fn in_flight(&self) -> Result<Vec<InFlight>, RecoveryError> {
@@ -104,6 +115,7 @@ impl<H: Host> Engine<H> {
     pub fn open(&mut self) {
         if self.door == Door::NotYetOpen {
             self.door = Door::Open;
+            self.begin_schedules();
         }
     }
 

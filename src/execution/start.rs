@@ -111,6 +111,7 @@ impl<H: Host> Engine<H> {
             task: &candidate.task,
             trigger: candidate.trigger.as_deref(),
             scheduled_for_ms: candidate.scheduled_for_ms,
+            cause: candidate.cause.as_ref(),
             command,
         };
         let launch = Launch {

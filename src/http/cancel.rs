@@ -6,6 +6,7 @@ use super::runs::run_id;
 use super::service::Api;
 use super::wire::{Fields, unavailable};
 use crate::model::word;
+use crate::store::StoreError;
 use crate::store::cancel::{CancelRequested, RequestCancel};
 use serde_json::json;
 
@@ -24,22 +25,21 @@ pub(super) fn cancel(api: &Api, request: &Request, who: &Admitted) -> Result<Ans
     let mutation = fields.mutation()?;
     fields.end()?;
     let run = run_id(request)?;
-    let done = api
-        .store
-        .call(RequestCancel { authority: who.authority.clone(), run, mutation })
-        .map_err(|e| unavailable(word::RUN_CANCELLATION_UNAVAILABLE, e, "the run was not asked to end"))?;
-    let (status, word) = match done {
-        CancelRequested::Accepted => {
-            (api.poke)();
-            (202, "accepted")
-        }
-        CancelRequested::AlreadyRequested => (200, "already_requested"),
-        CancelRequested::AlreadyTerminal => (200, "already_terminal"),
-        CancelRequested::NotFound => return Err(Answer::refusal(word::RUN_NOT_FOUND, "there is no such run")),
-        CancelRequested::Refused(reason) => {
-            let message = "your role or credential changed meanwhile; try again";
-            return Err(Answer::refusal(word::run_cancellation_fence(reason), message));
-        }
-    };
+    let done = api.store.call(RequestCancel { authority: who.authority.clone(), run, mutation });
+    // Also when it is not known whether it was stored: it may have been, and nobody else would tell.
+    if matches!(&done, Ok(CancelRequested::Accepted) | Err(StoreError::Unavailable(_))) {
+        (api.poke)();
+    }
+    let (status, word) =
+        match done.map_err(|e| unavailable(word::RUN_CANCELLATION_UNAVAILABLE, e, "the run was not asked to end"))? {
+            CancelRequested::Accepted => (202, "accepted"),
+            CancelRequested::AlreadyRequested => (200, "already_requested"),
+            CancelRequested::AlreadyTerminal => (200, "already_terminal"),
+            CancelRequested::NotFound => return Err(Answer::refusal(word::RUN_NOT_FOUND, "there is no such run")),
+            CancelRequested::Refused(reason) => {
+                let message = "your role or credential changed meanwhile; try again";
+                return Err(Answer::refusal(word::run_cancellation_fence(reason), message));
+            }
+        };
     Ok(Answer::json(status, &json!({"status": word, "runId": run.to_string()})))
 }

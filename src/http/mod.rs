@@ -23,6 +23,7 @@ pub mod socket;
 pub mod starts;
 pub mod system;
 pub mod tasks;
+pub mod triggers;
 pub mod upstream;
 pub mod wire;
 mod worker;

@@ -6,6 +6,7 @@ use super::runs::run_id;
 use super::service::Api;
 use super::wire::{Fields, unavailable};
 use crate::model::word::{self, FenceReason};
+use crate::store::StoreError;
 use crate::store::start::{AdmitRetry, Admitted as AdmittedRun, Retried};
 use serde_json::json;
 
@@ -26,16 +27,15 @@ pub(super) fn retry(api: &Api, request: &Request, who: &Admitted) -> Result<Answ
     let mutation = fields.mutation()?;
     fields.end()?;
     let run = run_id(request)?;
-    let retried = api
-        .store
-        .call(AdmitRetry { authority: who.authority.clone(), run, mutation })
-        .map_err(|e| unavailable(word::RUN_RETRY_UNAVAILABLE, e, "the run was not tried again"))?;
+    let retried = api.store.call(AdmitRetry { authority: who.authority.clone(), run, mutation });
+    // Also when it is not known whether it was stored: it may have been, and nobody else would tell.
+    if matches!(&retried, Ok(Retried::Accepted(_)) | Err(StoreError::Unavailable(_))) {
+        (api.poke)();
+    }
+    let retried = retried.map_err(|e| unavailable(word::RUN_RETRY_UNAVAILABLE, e, "the run was not tried again"))?;
     let refuse = |word, message: &str| Err(Answer::refusal(word, message));
     match retried {
-        Retried::Accepted(made) => {
-            (api.poke)();
-            Ok(answer(202, "accepted", &made, &run.to_string()))
-        }
+        Retried::Accepted(made) => Ok(answer(202, "accepted", &made, &run.to_string())),
         Retried::Existing(made) => Ok(answer(200, "existing", &made, &run.to_string())),
         Retried::NotFound => refuse(word::RUN_NOT_FOUND, "there is no such run in this project"),
         Retried::TaskNotFound => refuse(word::TASK_NOT_FOUND, "the run's task was deleted"),

@@ -23,7 +23,7 @@ use Permission as P;
 
 /// Every route. The first parameter of a guarded one is the project.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 21] = [
+pub static ROUTES: [Route; 25] = [
     route!(Get "/api/health", "system.health", Public, [], 0),
     route!(Get "/api/v3/capabilities", "system.capabilities", Public, [], 0),
     route!(Get "/api/v3/projects/{project}/status", "project.status", Holds(P::ProjectRead), [], 0),
@@ -32,6 +32,10 @@ pub static ROUTES: [Route; 21] = [
     route!(Put "/api/v3/projects/{project}/tasks/{task}", "task.put", Holds(P::TaskUpdate), [], TASK_BODY_BYTES_MAX),
     route!(Delete "/api/v3/projects/{project}/tasks/{task}", "task.delete", Holds(P::TaskDelete), [], MUTATION_BODY_BYTES_MAX),
     route!(Post "/api/v3/projects/{project}/tasks/{task}/runs", "task.start", Holds(P::RunStart), [], MUTATION_BODY_BYTES_MAX),
+    route!(Get "/api/v3/projects/{project}/triggers", "trigger.list", Holds(P::TaskRead), ["limit", "after_trigger_id"], 0),
+    route!(Get "/api/v3/projects/{project}/triggers/{trigger}", "trigger.get", Holds(P::TaskRead), [], 0),
+    route!(Put "/api/v3/projects/{project}/triggers/{trigger}", "trigger.put", Holds(P::TaskUpdate), [], ACCESS_BODY_BYTES_MAX),
+    route!(Delete "/api/v3/projects/{project}/triggers/{trigger}", "trigger.delete", Holds(P::TaskDelete), [], MUTATION_BODY_BYTES_MAX),
     route!(Get "/api/v3/projects/{project}/runs", "run.list", Holds(P::RunRead),
         ["limit", "after_created_at_ms", "after_run_id", "task", "status"], 0),
     route!(Get "/api/v3/projects/{project}/runs/{run}", "run.get", Holds(P::RunRead), ["attempt"], 0),

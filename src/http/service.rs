@@ -4,14 +4,14 @@
 use super::admit::{self, Admitted};
 use super::message::{Answer, Request, Service};
 use super::route::{Guard, Method};
-use super::{access, audit, cancel, evidence, logs, query, retry, runs, starts, system, tasks};
+use super::{access, audit, cancel, evidence, logs, query, retry, runs, starts, system, tasks, triggers};
 use crate::access::authenticate::Authenticator;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::evidence::Look;
 use crate::execution::logs::LogRead;
-use crate::model::id::AttemptId;
+use crate::model::id::{AttemptId, Uuid};
 use crate::model::limits::{Limits, Profile, RESPONSE_BYTES_MAX};
 use crate::model::word;
 use crate::store::Store;
@@ -41,6 +41,10 @@ pub struct Parts {
     pub rejections: Arc<Rejections>,
     /// Wakes the dispatcher after something it must see. Must not block.
     pub poke: Arc<dyn Fn() + Send + Sync>,
+    /// The same after a trigger has changed.
+    pub poke_triggers: Arc<dyn Fn() + Send + Sync>,
+    /// This boot, if it can be told.
+    pub boot: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
     /// Tells the engine that an Attempt was settled by hand. Must not block.
     pub settled: Arc<dyn Fn(AttemptId) + Send + Sync>,
 }
@@ -56,6 +60,8 @@ pub struct Api {
     pub(super) look: Arc<dyn Look>,
     pub(super) rejections: Arc<Rejections>,
     pub(super) poke: Arc<dyn Fn() + Send + Sync>,
+    pub(super) poke_triggers: Arc<dyn Fn() + Send + Sync>,
+    pub(super) boot: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
     pub(super) settled: Arc<dyn Fn(AttemptId) + Send + Sync>,
     pub(super) since: Instant,
     pub(super) listen: OnceLock<SocketAddr>,
@@ -91,6 +97,10 @@ fn handler(operation: &str) -> Option<Handler> {
         "run.get" => Guarded(runs::get),
         "run.cancel" => Guarded(cancel::cancel),
         "run.retry" => Guarded(retry::retry),
+        "trigger.list" => Guarded(triggers::list),
+        "trigger.get" => Guarded(triggers::get),
+        "trigger.put" => Guarded(triggers::put),
+        "trigger.delete" => Guarded(triggers::delete),
         "run.evidence" => Guarded(evidence::get),
         "run.resolve" => Guarded(evidence::resolve),
         "run.events.list" => Guarded(runs::events),
@@ -117,6 +127,8 @@ impl Api {
             look: parts.look,
             rejections: parts.rejections,
             poke: parts.poke,
+            poke_triggers: parts.poke_triggers,
+            boot: parts.boot,
             settled: parts.settled,
             since: Instant::now(),
             listen: OnceLock::new(),

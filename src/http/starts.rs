@@ -7,6 +7,7 @@ use super::tasks::{not_found, task_name};
 use super::wire::{Fields, unavailable};
 use crate::model::task::TaskRef;
 use crate::model::word::{self, FenceReason};
+use crate::store::StoreError;
 use crate::store::start::{AdmitStart, Admitted as AdmittedRun, Started};
 use serde_json::json;
 
@@ -28,15 +29,13 @@ pub(super) fn start(api: &Api, request: &Request, who: &Admitted) -> Result<Answ
         TaskRef { revision: fields.revision("expectedRevision")?, digest: fields.digest("expectedContentDigest")? };
     fields.end()?;
     let task = task_name(request)?;
-    let started = api
-        .store
-        .call(AdmitStart { authority: who.authority.clone(), task, mutation, expected })
-        .map_err(|e| unavailable(word::TASK_START_UNAVAILABLE, e, "the task was not started"))?;
-    match started {
-        Started::Accepted(run) => {
-            (api.poke)();
-            Ok(answer(202, "accepted", &run))
-        }
+    let started = api.store.call(AdmitStart { authority: who.authority.clone(), task, mutation, expected });
+    // Also when it is not known whether it was stored: it may have been, and nobody else would tell.
+    if matches!(&started, Ok(Started::Accepted(_)) | Err(StoreError::Unavailable(_))) {
+        (api.poke)();
+    }
+    match started.map_err(|e| unavailable(word::TASK_START_UNAVAILABLE, e, "the task was not started"))? {
+        Started::Accepted(run) => Ok(answer(202, "accepted", &run)),
         Started::Existing(run) => Ok(answer(200, "existing", &run)),
         Started::TaskNotFound => Err(not_found()),
         Started::Refused(reason) => Err(refused(reason)),
@@ -72,7 +71,7 @@ fn refused(reason: FenceReason) -> Answer {
         FenceReason::TaskDisabled => "the task is disabled; enable it to start it",
         FenceReason::TaskNotExecutable => "the task can not be executed here",
         FenceReason::MutationConflict => "this mutationId was used for something else; use a fresh one",
-        FenceReason::VersionChanged | FenceReason::LastOwner => "",
+        FenceReason::VersionChanged | FenceReason::LastOwner | FenceReason::TaskFixed => "",
     };
     Answer::refusal(word::task_start_fence(reason), message)
 }

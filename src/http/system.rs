@@ -6,13 +6,13 @@ use super::message::{Answer, Request};
 use super::service::Api;
 use super::wire::unavailable;
 use crate::execution::board::WaitReason;
-use crate::model::{command, limits, word};
+use crate::model::{command, limits, trigger, word};
 use crate::store::StoreError;
 use crate::store::runs::{CountRuns, RunCounts};
 use serde_json::{Value, json};
 
 /// What this version can do, as stable words.
-const FEATURES: [&str; 11] = [
+const FEATURES: [&str; 14] = [
     "access",
     "audit",
     "run.cancel",
@@ -24,17 +24,22 @@ const FEATURES: [&str; 11] = [
     "task.retry",
     "task.start",
     "task.timeout",
+    "trigger.boot",
+    "trigger.cron",
+    "trigger.run-finished",
 ];
 
 /// `GET /api/health`, public:
-/// `200 {status: "ok", runs: {queued, retryWait, active, lost}, waitReason: null | "capacity" | "pids" | "memory" | "disk"}`,
-/// beside it `undecided`, how many runs nobody can decide, which makes nobody unready; or 503 `status_unavailable` when the store does not answer.
+/// `200 {status: "ok", runs: {queued, retryWait, active, lost}, undecided, waitReason: null | "capacity" | "pids" |
+/// "memory" | "disk", clock: "trusted" | "untrusted", storage: "ok" | "failing"}`; `undecided` is how many runs nobody can decide, which makes
+/// nobody unready. 503 `status_unavailable` when the store does not answer.
 pub(super) fn health(api: &Api) -> Answer {
     match counts(api) {
         Ok(counts) => Answer::json(
             200,
             &json!({
                 "status": "ok", "runs": runs(counts), "undecided": api.board.undecided_count(), "waitReason": wait_reason(api),
+                "clock": clock(api), "storage": storage(api),
             }),
         ),
         Err(no) => no,
@@ -52,7 +57,7 @@ pub(super) fn capabilities(api: &Api) -> Answer {
             "profile": api.profile.word(),
             "auth": "bearer",
             "features": FEATURES,
-            "specSchemas": [command::SCHEMA],
+            "specSchemas": [command::SCHEMA, trigger::CRON_SCHEMA, trigger::BOOT_SCHEMA, trigger::RUN_FINISHED_SCHEMA],
             "budgets": {
                 "activeAttempts": l.active_attempts,
                 "queuedRuns": l.queued_runs,
@@ -73,7 +78,7 @@ pub(super) fn capabilities(api: &Api) -> Answer {
 
 /// `GET /api/v3/projects/{project}/status`, `project.read`: `200 {status: {version, profile,
 /// uptimeMs, listen: "address:port" | null, runs: {queued, active, lost}, activeAttempts,
-/// activeAttemptsMax, queuedRunsMax, waitReason, undecided: {count, runs: [{runId,
+/// activeAttemptsMax, queuedRunsMax, waitReason, clock, storage, undecided: {count, runs: [{runId,
 /// attemptId, reason, sinceMs}]}, allowedReads}}`; at most 64 undecided runs are listed. `listen` is the TCP address; null =
 /// the socket in the state folder only. `allowedReads` counts since the start.
 pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<Answer, Answer> {
@@ -90,6 +95,8 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
             "activeAttemptsMax": api.limits.active_attempts,
             "queuedRunsMax": api.limits.queued_runs,
             "waitReason": wait_reason(api),
+            "clock": clock(api),
+            "storage": storage(api),
             "undecided": {
                 "count": api.board.undecided_count(),
                 "runs": api.board.undecided(limits::PAGE_MAX).iter().map(undecided).collect::<Vec<_>>(),
@@ -97,6 +104,16 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
             "allowedReads": api.allowed_reads(),
         }}),
     ))
+}
+
+/// Whether the store could do what the engine asked it for last.
+fn storage(api: &Api) -> &'static str {
+    if api.board.store_is_failing() { "failing" } else { "ok" }
+}
+
+/// Whether schedules go by the wall clock.
+fn clock(api: &Api) -> &'static str {
+    if api.board.clock_is_untrusted() { "untrusted" } else { "trusted" }
 }
 
 fn counts(api: &Api) -> Result<RunCounts, Answer> {

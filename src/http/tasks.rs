@@ -67,8 +67,7 @@ fn parse_put(request: &Request) -> Result<TaskPut, Answer> {
     let spec = fields.value("spec")?;
     let labels = fields.texts("labels")?;
     let enabled = fields.flag("enabled")?;
-    // Nothing pins a task's revision yet, so there is nothing to re-pin and both values are kept.
-    fields.optional_flag("repinTriggers")?;
+    let repin = fields.optional_flag("repinTriggers")?.unwrap_or(false);
     fields.end()?;
     let definition = Definition::check(title, description, &kind, &spec, labels, enabled).map_err(|e| {
         let word = match e {
@@ -77,7 +76,7 @@ fn parse_put(request: &Request) -> Result<TaskPut, Answer> {
         };
         refuse(word, &e.to_string())
     })?;
-    Ok(TaskPut { task: task_name(request)?, mutation, expected_revision, definition })
+    Ok(TaskPut { task: task_name(request)?, mutation, expected_revision, definition, repin })
 }
 
 /// What was stored must be possible to show: a definition whose answer would be too long is refused

@@ -185,6 +185,11 @@ pub fn unavailable(word: Word, error: StoreError, what: &str) -> Answer {
             word::SERVER_DRAINING,
             &format!("{what}: the daemon is stopping; try again when it is back"),
         ),
+        StoreError::Unavailable("commit_unknown") => Answer::refusal(
+            word.because("commit_unknown"),
+            "the store could not say whether it was done, most often because no space is left: free some, then send the very \
+             same request again, with its mutationId, which does it once",
+        ),
         StoreError::Unavailable(reason) => Answer::refusal(
             word.because(reason),
             &format!("{what}: the store could not do it ({reason}); the same request may be sent again"),

@@ -52,6 +52,10 @@ pub struct Limits {
     pub dispatch_page: usize,
     /// Runs whose next Attempt is made in one turn at most (spec/execution section 8.1).
     pub retry_page: usize,
+    /// Occurrences of schedules that are decided in one turn at most (spec/execution section 11).
+    pub schedule_page: usize,
+    /// An occurrence is on time when it is late by no more than this.
+    pub schedule_grace_ms: i64,
     /// One subject may try ended Runs again this often a minute (spec/execution section 1.4).
     pub manual_retries_per_minute: u32,
     /// Between two rounds of housekeeping (spec/execution section 4): rare enough not to be noticed
@@ -88,6 +92,8 @@ pub const EDGE: Limits = Limits {
     log_range_default_bytes: 16 * 1024,
     dispatch_page: 4,
     retry_page: 2,
+    schedule_page: 4,
+    schedule_grace_ms: 30_000,
     manual_retries_per_minute: 4,
     housekeeping_ms: 5 * 60_000,
     housekeeping_page: 8,
@@ -113,6 +119,8 @@ pub const STANDALONE: Limits = Limits {
     log_range_default_bytes: 32 * 1024,
     dispatch_page: 16,
     retry_page: 16,
+    schedule_page: 16,
+    schedule_grace_ms: 300_000,
     manual_retries_per_minute: 16,
     housekeeping_ms: 60_000,
     housekeeping_page: 32,
@@ -171,6 +179,14 @@ pub const TIME_MS_MAX: i64 = (1 << 53) - 1;
 pub const TITLE_BYTES_MAX: usize = 256;
 /// A task's description; a paragraph.
 pub const DESCRIPTION_BYTES_MAX: usize = 2048;
+/// A schedule's expression: six fields with long lists fit.
+pub const CRON_BYTES_MAX: usize = 256;
+/// Instants that a preview shows at most.
+pub const PREVIEW_MAX: usize = 1_000;
+/// A zone's name or POSIX string.
+pub const ZONE_BYTES_MAX: usize = 64;
+/// Runs that may follow from one another, each started by the end of the one before (design D10).
+pub const CHAIN_DEPTH_MAX: i64 = 8;
 /// Labels of one task (spec/control section 3).
 pub const LABELS_MAX: usize = 32;
 /// One label's name.
@@ -252,6 +268,9 @@ pub const LAUNCH_QUEUE: usize = 64;
 pub const LAUNCHER_STACK_BYTES: usize = 128 * 1024;
 /// PIDs that must be free before a launch: shim, user process and a few of its own (design D17).
 pub const PIDS_FREE_MIN: u64 = 8;
+/// Descriptors that the daemon needs besides one for each client connection: its own files and sockets,
+/// and the pipes of a start.
+pub const DESCRIPTORS_OWN: u64 = 32;
 /// Memory that must be free before a launch (design D17).
 pub const MEMORY_FREE_MIN: u64 = 8 * MIB;
 /// The space floor of the state folder, unless [`STATE_FLOOR_SHARE`] of it is more (design D11).
@@ -333,6 +352,11 @@ pub const CLOCK_SETTLED_MS: u64 = 10 * 60_000;
 pub const CLOCK_STEP_MS_MAX: i64 = 25 * HOUR_MS;
 /// After a wider step forward nothing is deleted for its age so long (design D9).
 pub const CLOCK_PAUSE_MS: u64 = 24 * 3_600_000;
+/// A wall clock that is set back by less than this repeats nothing: schedules wait until it has caught
+/// up, as cron(8) does. By more, it was wrong before, and they are computed anew.
+pub const CLOCK_SET_BACK_MS: i64 = 3 * HOUR_MS;
+/// Between two looks whether a wall clock that is not believed has been put right.
+pub const CLOCK_UNTRUSTED_RECHECK_MS: u64 = 10_000;
 
 // ---- HTTP ---------------------------------------------------------------------------------------
 
@@ -410,6 +434,12 @@ pub const CLI_POLL_MS_MAX: u64 = 500;
 pub const CLI_TOKEN_BYTES_MAX: u64 = 1024;
 /// A task file given to `task apply`: what a PUT takes, with room for layout.
 pub const CLI_TASK_FILE_BYTES_MAX: u64 = 256 * KIB;
+/// A crontab given to `import`: hundreds of long lines; busybox crond itself reads 256 lines of a user.
+pub const CRONTAB_BYTES_MAX: u64 = 256 * KIB;
+/// Lines of a crontab that become tasks: each costs a few requests and rows for good.
+pub const CRONTAB_JOBS_MAX: usize = 500;
+/// So far ahead a change of the clocks is looked for that a crontab's line would be affected by.
+pub const CRONTAB_CHANGE_MS_MAX: i64 = 400 * DAY_MS;
 /// Rows of `runs` and `audit` when the caller does not say: one screen.
 pub const CLI_ROWS_DEFAULT: usize = 20;
 /// Rows of `runs` and `audit` at most: a page costs a request.

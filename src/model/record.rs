@@ -7,6 +7,7 @@ use super::life::{AttemptState, CancelReason, RunState};
 use super::name::Name;
 use super::policy::{Role, Subject};
 use super::task::{Definition, TaskRef};
+use super::trigger::Trigger;
 
 /// A task's current revision, without what it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,6 +195,71 @@ pub struct AuditRow {
     pub count: i64,
     /// When.
     pub at_ms: i64,
+}
+
+/// A trigger's current revision and how far it has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriggerHead {
+    /// Which trigger.
+    pub id: Name,
+    /// Its current revision.
+    pub revision: i64,
+    /// The revision's content digest.
+    pub digest: Digest,
+    /// What it is.
+    pub trigger: Trigger,
+    /// Whether the task it pins is still what it was.
+    pub pin: PinState,
+    /// When the first revision was stored.
+    pub created_at_ms: i64,
+    /// When the current revision was stored.
+    pub updated_at_ms: i64,
+    /// How far it has come.
+    pub schedule: Schedule,
+}
+
+/// How the task that a trigger pins stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinState {
+    /// At the pinned revision, and switched on.
+    Good,
+    /// At another revision: nothing is started until the trigger is set anew.
+    Stale,
+    /// Switched off: nothing is started.
+    TaskDisabled,
+    /// Deleted: nothing is started.
+    TaskDeleted,
+}
+
+impl PinState {
+    /// The machine word of what keeps it from starting anything.
+    pub const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Good => None,
+            Self::Stale => Some("pin_stale"),
+            Self::TaskDisabled => Some("task_disabled"),
+            Self::TaskDeleted => Some("task_deleted"),
+        }
+    }
+}
+
+/// How far a trigger has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Counts every change.
+    pub version: i64,
+    /// When it is due next; `None`: not by time; 0: still to be computed.
+    pub next_fire_at_ms: Option<i64>,
+    /// The last instant that was decided.
+    pub last_scheduled_at_ms: Option<i64>,
+    /// The last run it made.
+    pub last_run: Option<RunId>,
+    /// How many occurrences were skipped.
+    pub skipped: i64,
+    /// The last one that was.
+    pub last_skipped_at_ms: Option<i64>,
+    /// Why, as a machine word.
+    pub last_skip_reason: Option<String>,
 }
 
 /// Where a Run's log is, or is not.

@@ -43,6 +43,9 @@ pub struct TaskPut {
     pub expected_revision: Option<i64>,
     /// What it becomes.
     pub definition: Definition,
+    /// Its triggers shall start this revision from now on; otherwise they start nothing until they
+    /// are set anew.
+    pub repin: bool,
 }
 
 /// A task revision's public reference: `qltd:v1:<revision>:<contentDigest>`.

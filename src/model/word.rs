@@ -77,6 +77,14 @@ pub const TASK_SPEC_UNSUPPORTED: Word = word(400, "TASK_SPEC_UNSUPPORTED");
 pub const TASK_DEFINITION_UNAVAILABLE: Word = word(503, "task_definition_unavailable");
 /// The body is not a canonical task deletion.
 pub const INVALID_TASK_DELETION: Word = word(400, "invalid_task_deletion_request");
+/// No such trigger here.
+pub const TRIGGER_NOT_FOUND: Word = word(404, "trigger_not_found");
+/// The trigger breaks a rule; the message names the field, and the place in an expression.
+pub const INVALID_TRIGGER: Word = word(400, "invalid_trigger");
+/// The trigger could not be stored.
+pub const TRIGGER_UNAVAILABLE: Word = word(503, "trigger_unavailable");
+/// The trigger could not be read.
+pub const TRIGGER_QUERY_UNAVAILABLE: Word = word(503, "trigger_query_unavailable");
 /// No such Run here.
 pub const RUN_NOT_FOUND: Word = word(404, "run_not_found");
 /// The Run has no Attempt of this number.
@@ -133,6 +141,8 @@ pub enum FenceReason {
     TaskDisabled,
     /// The task can never be executed here.
     TaskNotExecutable,
+    /// The trigger belongs to another task and never moves.
+    TaskFixed,
     /// The mutation id was used for something else.
     MutationConflict,
     /// The binding or credential is not at the expected version.
@@ -149,6 +159,7 @@ impl FenceReason {
             Self::DefinitionChanged => "definition_changed",
             Self::TaskDisabled => "task_disabled",
             Self::TaskNotExecutable => "task_not_executable",
+            Self::TaskFixed => "task_fixed",
             Self::MutationConflict => "mutation_conflict",
             Self::VersionChanged => "version_changed",
             Self::LastOwner => "last_owner",
@@ -164,6 +175,11 @@ pub const fn task_start_fence(reason: FenceReason) -> Word {
 /// A refused task definition.
 pub const fn task_definition_fence(reason: FenceReason) -> Word {
     fence("task_definition_fence_rejected", reason.word())
+}
+
+/// A refused trigger.
+pub const fn trigger_fence(reason: FenceReason) -> Word {
+    fence("trigger_fence_rejected", reason.word())
 }
 
 /// A refused cancellation.

@@ -60,6 +60,8 @@ pub const POINTS: &[Point] = &[
     point("recover.taken", Side::Daemon),      // a Run of an earlier daemon was looked at
     point("recover.reconciled", Side::Daemon), // that its process lives is committed
     point("recover.lost", Side::Daemon),       // that it is lost is committed
+    point("schedule.fired", Side::Daemon),     // the run of an occurrence is committed
+    point("schedule.booted", Side::Daemon),    // the runs of triggers at boot are committed
     point("retain.removed", Side::Daemon),     // files of old logs are gone, the store does not say so
     point("retain.retired", Side::Daemon),     // the store says so
 ];

@@ -220,6 +220,17 @@ pub fn space(path: &Path) -> io::Result<Space> {
     })
 }
 
+/// How many descriptors this process may have open (proc(5), `limits`). `None`: it is not said, or there
+/// is no limit.
+pub fn descriptors_max() -> Option<u64> {
+    descriptors_in(&std::fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+fn descriptors_in(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,5 +329,14 @@ mod tests {
         let here = space(Path::new("/")).unwrap();
         assert!(here.free_bytes <= here.total_bytes && here.total_bytes > 0);
         assert!(space(Path::new("/dev/shm")).map_or(true, |shm| shm.is_tmpfs));
+    }
+
+    #[test]
+    fn the_soft_limit_of_descriptors_is_the_one_that_counts() {
+        let text = "Max core file size        0                    unlimited            bytes\n\
+                    Max open files            1024                 1048576              files\n";
+        assert_eq!(descriptors_in(text), Some(1024));
+        assert_eq!(descriptors_in(&text.replace("1024 ", "unlimited ")), None);
+        assert!(descriptors_max().is_none_or(|most| most > 2));
     }
 }

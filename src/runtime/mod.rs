@@ -14,7 +14,7 @@ use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::environment::Surroundings;
-use crate::execution::linux::{Linux, LogFiles, Witness};
+use crate::execution::linux::{self, Linux, LogFiles, Witness};
 use crate::execution::{Engine, RecoveryError};
 use crate::http::gate::Bounds;
 use crate::http::routes::ROUTES;
@@ -37,7 +37,7 @@ use crate::store::Store;
 use crate::store::audit::RecordRejections;
 use crate::store::open::Options;
 use crate::store::state::StateDir;
-use ears::Ears;
+use ears::{Ears, Heard};
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
@@ -57,6 +57,8 @@ pub struct ServeOptions {
     pub api: bool,
     /// What becomes of running tasks when it is told to stop.
     pub on_stop: OnStop,
+    /// The wall clock is always right, whatever speaks against it.
+    pub trust_clock: bool,
 }
 
 /// Says one line on stderr: level, machine word, sentence.
@@ -133,7 +135,11 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let board = Arc::new(Board::default());
     let mut engine = Engine::new(host, store.clone(), limits, board.clone(), wake.clone());
     let timer = Timer::boottime().map_err(|e| format!("cannot make a timer: {e}"))?;
-    let ears = Ears::new(signals, &bell, timer, &adopted, &published);
+    let wall = Timer::wall().map_err(|e| format!("cannot make a timer: {e}"))?;
+    let ears = Ears::new(signals, &bell, timer, wall, &adopted, &published);
+    if options.trust_clock {
+        engine.trust_the_clock();
+    }
 
     recover(&mut engine, &ears)?;
     if ears.stops() > 0 {
@@ -143,9 +149,15 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
         return Ok(());
     }
 
+    let needed = limits::DESCRIPTORS_OWN + if options.api { limits.connections as u64 } else { 0 };
+    if let Some(most) = room::descriptors_max().filter(|most| *most < needed) {
+        return Err(format!(
+            "only {most} files may be open at once, and {needed} are needed; raise it with `ulimit -n 1024`"
+        ));
+    }
     let rejections = Arc::new(Rejections::new(wake));
     let server = if options.api {
-        let (inbox, settled) = (engine.inbox(), engine.inbox());
+        let (inbox, triggers, settled) = (engine.inbox(), engine.inbox(), engine.inbox());
         let api = Api::new(Parts {
             store: store.clone(),
             pepper,
@@ -156,6 +168,8 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
             look: Arc::new(Witness(ReceiptStore::new(state.receipts_dir()))),
             rejections: rejections.clone(),
             poke: Arc::new(move || inbox.poke()),
+            poke_triggers: Arc::new(move || triggers.poke_triggers()),
+            boot: Arc::new(linux::boot),
             settled: Arc::new(move |attempt| settled.settled(attempt)),
         });
         let api = Arc::new(api);
@@ -244,7 +258,13 @@ fn control(engine: &mut Engine<Linux>, ears: &Ears<'_>, store: &Store, rejection
                 }
             });
         }
-        ears.wait([engine_due, rejections.due_at_ms()].into_iter().flatten().min());
+        while let Some((word, sentence)) = engine.take_notice() {
+            say("warn", word, sentence);
+        }
+        let until_ms = [engine_due, rejections.due_at_ms()].into_iter().flatten().min();
+        if ears.wait_or(until_ms, engine.due_wall_ms()) == Heard::ClockSet {
+            engine.clock_was_set();
+        }
         if ears.stops() > 0 {
             return;
         }

@@ -3,6 +3,7 @@
 //! An operation loads both, makes moves in memory (each appends its event and counts version and
 //! sequence), and saves once. A move that the tables refuse is `Raced`: the facts have moved on.
 
+use super::chain;
 use super::event::{self, Fact, Place};
 use super::fail::Fail;
 use super::journal;
@@ -46,7 +47,10 @@ pub(super) struct Live {
     attempt_started_at_ms: Option<i64>,
     attempt_finished_at_ms: Option<i64>,
     loaded_version: i64,
+    loaded_run_state: RunState,
     loaded_state: AttemptState,
+    /// It has come to an end that other Runs may follow.
+    over: bool,
     /// It waits for another Attempt from now on, for so long.
     wait_ms: Option<i64>,
     pub(super) now_ms: i64,
@@ -68,10 +72,11 @@ impl Live {
         let found = query.query_row(params![run, attempt], |row| {
             let requested: Option<i64> = row.get(3)?;
             let reason: Option<CancelReason> = row.get(4)?;
-            let (version, attempt_state) = (row.get(1)?, row.get(10)?);
+            let (version, run_state, attempt_state) = (row.get(1)?, row.get(0)?, row.get(10)?);
             Ok(Self {
                 run,
-                run_state: row.get(0)?,
+                run_state,
+                loaded_run_state: run_state,
                 version,
                 loaded_version: version,
                 sequence: row.get(2)?,
@@ -103,6 +108,7 @@ impl Live {
                 },
                 latest: row.get(25)?,
                 deadline: read_deadline(row, 26)?,
+                over: false,
                 wait_ms: None,
                 now_ms,
             })
@@ -140,6 +146,8 @@ impl Live {
         let Some(state) = self.run_state.after(step) else { return Ok(false) };
         self.run_state = state;
         self.append(tx, EventType::Run(state), actor, facts)?;
+        // One that was lost before has had its end: settling it later tells nobody anything new.
+        self.over |= (state.is_terminal() || state == RunState::Lost) && self.loaded_run_state != RunState::Lost;
         if state.is_terminal() {
             let earliest = self.run_started_at_ms.unwrap_or(self.run_created_at_ms).max(self.run_created_at_ms);
             self.run_finished_at_ms = Some(self.attempt_finished_at_ms.unwrap_or(self.now_ms).max(earliest));
@@ -247,7 +255,7 @@ impl Live {
     }
 
     /// Stores both, each only if it is still as it was read.
-    pub(super) fn save(self, tx: &Tx<'_>) -> Result<(), Fail> {
+    pub(super) fn save(self, tx: &mut Tx<'_>) -> Result<(), Fail> {
         let sql = "UPDATE runs SET status = ?3, version = ?4, event_sequence = ?5, started_at_ms = ?6,
             finished_at_ms = ?7, cancel_requested_at_ms = ?8, cancel_reason = ?9, error_code = ?10,
             end_order = coalesce(end_order, ?11)
@@ -296,7 +304,14 @@ impl Live {
         if let Some(delay_ms) = self.wait_ms {
             retry::note_wait(tx, self.run, self.now_ms, delay_ms)?;
         }
-        if changed == 1 && moved == 1 { Ok(()) } else { Err(Fail::Word("version_conflict")) }
+        if changed != 1 || moved != 1 {
+            return Err(Fail::Word("version_conflict"));
+        }
+        // One that is lost and will be tried again is not over.
+        if self.over && self.wait_ms.is_none() {
+            chain::follow(tx, &self)?;
+        }
+        Ok(())
     }
 
     /// Whether nothing of a start was ever stored: the precondition of T2.

@@ -128,6 +128,9 @@ impl Keeper {
             Err(e) if !wrote => gone(fail::word(&e)),
             // Refused before anything was written; rolled back, so it is known.
             Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => gone("store_busy"),
+            // SQLite says so only of a write that was cut short, and the commit record is written last: it
+            // is not whole, and opening again passes it over. A full disk is called by its name.
+            Err(e) if e.sqlite_error_code() == Some(ErrorCode::DiskFull) => gone("storage_full"),
             // The commit record may be on disk or not. Opening again decides it.
             Err(_) => End::Gone(UNKNOWN),
         }

@@ -4,24 +4,28 @@ use super::advance::read_deadline;
 use super::definition;
 use super::fail::Fail;
 use super::runs::read_attempt;
-use super::start::{Candidate, CountActive, InFlight, ListCandidates, ListInFlight};
+use super::start::{Candidate, Cause, CountActive, InFlight, ListCandidates, ListInFlight};
 use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::command::Leftovers;
+use crate::model::id::RunId;
 use crate::model::limits;
 use crate::model::name::Name;
 use crate::model::task::TaskRef;
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, params};
 
 impl Operation for ListCandidates {
     type Out = Vec<Candidate>;
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
         let sql = "SELECT r.id, a.id, a.number, r.project, r.task, r.task_revision, r.task_digest, r.trigger_id,
-                r.scheduled_for_ms
+                r.scheduled_for_ms, r.cause_run
             FROM runs r INDEXED BY runs_open JOIN attempts a ON a.run = r.id
             WHERE r.finished_at_ms IS NULL AND r.status = 'queued' AND r.cancel_requested_at_ms IS NULL
                 AND a.status = 'claimed' AND a.number = (SELECT max(number) FROM attempts WHERE run = r.id)
+                AND (r.serial IS NULL OR NOT EXISTS (SELECT 1 FROM runs o INDEXED BY runs_open
+                    WHERE o.finished_at_ms IS NULL AND o.status IN ('dispatching', 'running', 'retry_wait')
+                        AND o.project = r.project AND o.trigger_id = r.trigger_id))
             ORDER BY r.priority DESC, r.created_at_ms, r.id";
         let mut query = tx.conn.prepare_cached(sql)?;
         let mut rows = query.query([])?;
@@ -34,6 +38,7 @@ impl Operation for ListCandidates {
             if self.except.contains(&run) {
                 continue;
             }
+            let cause = row.get::<_, Option<RunId>>(9)?.map(|run| cause(tx, run)).transpose()?.flatten();
             let (project, task) = (row.get(3)?, row.get(4)?);
             let task_ref = TaskRef { revision: row.get(5)?, digest: row.get(6)? };
             let command = definition::executable(tx, &project, &task, task_ref)?.ok().map(|found| found.command);
@@ -45,11 +50,23 @@ impl Operation for ListCandidates {
                 task,
                 trigger: row.get(7)?,
                 scheduled_for_ms: row.get(8)?,
+                cause,
                 command,
             });
         }
         Ok(page)
     }
+}
+
+/// The Run that started another by its end. Retention may have removed it meanwhile.
+fn cause(tx: &Tx<'_>, run: RunId) -> Result<Option<Cause>, Fail> {
+    let sql = "SELECT task, status,
+            (SELECT exit_code FROM attempts WHERE run = runs.id ORDER BY number DESC LIMIT 1)
+        FROM runs WHERE id = ?1";
+    let mut query = tx.conn.prepare_cached(sql)?;
+    let found = query
+        .query_row([run], |row| Ok(Cause { run, task: row.get(0)?, outcome: row.get(1)?, exit_code: row.get(2)? }));
+    Ok(found.optional()?)
 }
 
 impl Operation for ListInFlight {

@@ -33,6 +33,10 @@ pub enum Fact<'a> {
     CancelReason(&'static str),
     /// How long it waits for another Attempt.
     DelayMs(i64),
+    /// The trigger revision that made it, and its digest.
+    Trigger(i64, Digest),
+    /// The Run whose end started it.
+    Cause(RunId),
     /// The Run that was tried again with this one.
     RetryOf(RunId),
 }
@@ -53,6 +57,11 @@ impl Fact<'_> {
             Self::Leftovers(count) => ("leftovers", count.into()),
             Self::CancelReason(reason) => ("reason", reason.into()),
             Self::DelayMs(delay_ms) => ("delayMs", delay_ms.into()),
+            Self::Trigger(revision, digest) => {
+                payload.insert("triggerRevision".into(), revision.into());
+                ("triggerDigest", digest.to_string().into())
+            }
+            Self::Cause(run) => ("causeRunId", run.to_string().into()),
             Self::RetryOf(run) => ("retryOfRunId", run.to_string().into()),
         };
         payload.insert(name.into(), value);

@@ -19,6 +19,7 @@ pub struct Migration {
 pub const MIGRATIONS: &[Migration] = &[
     Migration { id: 1, name: "first", sql: include_str!("schema/0001-first.sql") },
     Migration { id: 2, name: "again", sql: include_str!("schema/0002-again.sql") },
+    Migration { id: 3, name: "triggers", sql: include_str!("schema/0003-triggers.sql") },
 ];
 
 const HISTORY: &str = "CREATE TABLE schema_migrations (

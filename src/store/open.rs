@@ -73,6 +73,7 @@ fn init_with(
     let path = state.path().join(DATABASE);
     match fs::symlink_metadata(&path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            must_be_unused(state)?;
             create(state.path(), options, list)?;
             return Ok(Initialised::Created);
         }
@@ -97,6 +98,23 @@ fn init_with(
     check_shape(&path, &conn, list)?;
     close(conn);
     Ok(Initialised::Migrated { copy })
+}
+
+/// Without a database a folder may hold nothing that only a database can explain: whoever lost only that
+/// wants it back, and not a new beginning that no log and no token belongs to.
+fn must_be_unused(state: &StateDir) -> Result<(), StateError> {
+    let filled = |folder: &Path| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    let left = [state.pepper_path(), state.owner_token_path()].into_iter().find(|path| path.exists());
+    let left = left.or_else(|| [state.logs_dir(), state.receipts_dir()].into_iter().find(|folder| filled(folder)));
+    match left {
+        None => Ok(()),
+        Some(left) => Err(StateError::new(format!(
+            "the database of {} is missing although {} is there: put a copy of the database back, or move the folder away \
+             to begin anew",
+            state.path().display(),
+            left.display()
+        ))),
+    }
 }
 
 /// Opens the store for the store thread: every check of design D2, nothing is changed but the

@@ -8,7 +8,7 @@ use crate::model::name::Name;
 use crate::store::runs::RunCursor;
 use rusqlite::Connection;
 
-const SOURCES: [&str; 24] = [
+const SOURCES: [&str; 29] = [
     include_str!("admit.rs"),
     include_str!("advance.rs"),
     include_str!("audit.rs"),
@@ -16,10 +16,12 @@ const SOURCES: [&str; 24] = [
     include_str!("binding.rs"),
     include_str!("cancel.rs"),
     include_str!("candidate.rs"),
+    include_str!("chain.rs"),
     include_str!("credential.rs"),
     include_str!("definition.rs"),
     include_str!("evidence.rs"),
     include_str!("fence.rs"),
+    include_str!("fire.rs"),
     include_str!("journal.rs"),
     include_str!("lost.rs"),
     include_str!("owner.rs"),
@@ -32,6 +34,9 @@ const SOURCES: [&str; 24] = [
     include_str!("retry.rs"),
     include_str!("runs.rs"),
     include_str!("tasks.rs"),
+    include_str!("trigger.rs"),
+    include_str!("trigger_put.rs"),
+    include_str!("triggers.rs"),
     include_str!("withdraw.rs"),
 ];
 
@@ -111,4 +116,14 @@ fn the_queue_is_read_and_counted_in_its_index_alone() {
     let sql = source.split('"').find(|text| text.starts_with("SELECT count(*) FROM runs")).unwrap();
     let plan = super::plan::plan(&conn, sql);
     assert!(plan[0].contains("SEARCH runs USING COVERING INDEX runs_open (status=?"), "{plan:?}");
+}
+
+#[test]
+fn a_look_for_what_is_due_is_a_walk_along_its_index() {
+    let conn = made();
+    let source = include_str!("fire.rs");
+    let sql = source.split('"').find(|text| text.contains("trigger_schedules_due")).unwrap();
+    let plan = plan(&conn, sql);
+    assert!(plan[0].contains("USING INDEX trigger_schedules_due"), "{plan:?}");
+    assert!(!plan.iter().any(|line| line.contains("TEMP B-TREE")), "{plan:?}");
 }

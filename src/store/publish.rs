@@ -6,6 +6,7 @@ use super::fail::Fail;
 use super::fence;
 use super::tasks::{DeleteTask, Deleted, PublishTask, Published};
 use super::thread::Operation;
+use super::trigger_put;
 use super::tx::Tx;
 use super::withdraw;
 use crate::model::event::Actor;
@@ -58,6 +59,8 @@ impl Operation for PublishTask {
         if !put.definition.enabled {
             let actor = Actor::Subject(by.subject.clone());
             cancelled = withdraw::queued_runs(tx, &by.project, &put.task, &actor)?;
+        } else if put.repin {
+            trigger_put::repin(tx, &by.project, &put.task, task_ref)?;
         }
         audit::allowed(tx, by, operation, put.task.as_str())?;
         let head = TaskHead {

@@ -17,9 +17,17 @@ pub(super) struct NewRun<'a> {
     pub(super) task: &'a Name,
     /// The pinned revision.
     pub(super) task_ref: TaskRef,
-    /// `manual`, later also schedules.
+    /// `manual` or `trigger`.
     pub(super) origin: &'static str,
     pub(super) trigger_type: &'static str,
+    /// The trigger that makes it, and its revision.
+    pub(super) trigger: Option<(&'a Name, i64)>,
+    /// It waits until no earlier Run of its trigger goes on.
+    pub(super) serial: bool,
+    /// The instant it was scheduled for.
+    pub(super) scheduled_for_ms: Option<i64>,
+    /// The Run whose end starts it, and how many led to one another before.
+    pub(super) cause: Option<(RunId, i64)>,
     /// The ended Run that is tried again with it.
     pub(super) retry_of: Option<RunId>,
     /// What makes it the same Run when it is asked for again.
@@ -35,8 +43,9 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun<'_>) -> Result<Admitted, Fail
     let (run, attempt) = (RunId(tx.id(now_ms)?), AttemptId(tx.id(now_ms)?));
     let state = RunState::Created.after(RunMove::Queue).ok_or(Fail::Word("run_record_damaged"))?;
     let sql = "INSERT INTO runs (id, project, task, task_revision, task_digest, status, version, event_sequence,
-            priority, origin, trigger_type, idempotency_key, created_at_ms, queued_at_ms, retry_of)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, 2, 2, 0, ?7, ?8, ?9, ?10, ?10, ?11)";
+            priority, origin, trigger_type, idempotency_key, created_at_ms, queued_at_ms, retry_of, trigger_id,
+            trigger_revision, scheduled_for_ms, cause_run, chain_depth, serial)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, 2, 2, 0, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
     tx.conn.prepare_cached(sql)?.execute(params![
         run,
         new.project,
@@ -49,6 +58,12 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun<'_>) -> Result<Admitted, Fail
         new.key,
         now_ms,
         new.retry_of,
+        new.trigger.map(|(id, _)| id),
+        new.trigger.map(|(_, revision)| revision),
+        new.scheduled_for_ms,
+        new.cause.map(|(run, _)| run),
+        new.cause.map(|(_, depth)| depth),
+        new.serial.then_some(1),
     ])?;
     insert_attempt(tx, run, 1, attempt, now_ms)?;
     let place = |sequence| Place { run, sequence, attempt_number: None, actor: new.actor, at_ms: now_ms };

@@ -192,15 +192,15 @@ pub struct Age {
     pub now_ms: i64,
     /// What ended before this is too old.
     pub before_ms: i64,
-    /// What ended before this has no age: no clock that stood there was right.
-    pub since_ms: i64,
 }
 
 impl Age {
-    /// Whether something that ended at this time is too old, or, `None`, has no age because it ended
-    /// in what is now the future, or under a clock that had not been set.
+    /// Whether something that ended at this time is too old, or, `None`, has no age, because it ended
+    /// in what is now the future, or before there was this program: on a board whose clock began in
+    /// 1970, minutes before it was set, and not half a century ago.
     pub fn is_over(self, finished_at_ms: i64) -> Option<bool> {
-        (self.since_ms..=self.now_ms).contains(&finished_at_ms).then_some(finished_at_ms < self.before_ms)
+        let has_age = (limits::WRITTEN_AT_MS..=self.now_ms).contains(&finished_at_ms);
+        has_age.then_some(finished_at_ms < self.before_ms)
     }
 }
 
@@ -244,7 +244,7 @@ impl Operation for ListOldRuns {
             if order > newest - self.rule.keep {
                 match self.rule.age.map(|age| Ok::<_, Fail>(age.is_over(row.get(2)?))).transpose()? {
                     Some(Some(true)) => {}
-                    // Passed over, at most `keep` of them: ended when the clock was far ahead or behind.
+                    // Passed over, at most `keep` of them: ended when the clock was far off.
                     Some(None) => continue,
                     Some(Some(false)) | None => break,
                 }

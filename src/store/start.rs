@@ -103,9 +103,24 @@ pub struct Candidate {
     pub trigger: Option<String>,
     /// The instant it was scheduled for, if it was.
     pub scheduled_for_ms: Option<i64>,
+    /// The Run whose end started it, if one did.
+    pub cause: Option<Cause>,
     /// What to run; `None` when the pinned execution revision or recipe is missing or does not
     /// match its digest: the Run must be failed with a reason, not started.
     pub command: Option<Command>,
+}
+
+/// The Run whose end started another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The Run.
+    pub run: RunId,
+    /// Its task.
+    pub task: Name,
+    /// How it ended.
+    pub outcome: RunState,
+    /// Its last Attempt's exit code, if there was one.
+    pub exit_code: Option<i32>,
 }
 
 /// Reads one page of candidates: runtime-owned queued Runs without a cancel intent whose latest

@@ -431,13 +431,13 @@ def main():
     try:
         box = Box(folder, kit.build(folder, binary))
     except (kit.Missing, OSError) as error:
-        print(f"test-clock: the machine cannot be made: {error}", file=sys.stderr)
+        print(f"test-power: the machine cannot be made: {error}", file=sys.stderr)
         return 1
     try:
         failed = play(World(box))
     finally:
         box.cut()
-    print(f"test-clock: {f'{failed} steps failed' if failed else 'every step is ok'}")
+    print(f"test-power: {f'{failed} steps failed' if failed else 'every step is ok'}")
     return 1 if failed else 0
 
 

@@ -13,4 +13,5 @@ mod roles;
 mod runs;
 mod starts;
 mod tasks;
+mod triggers;
 mod world;

@@ -249,6 +249,8 @@ fn api(
         poke: Arc::new(move || {
             pokes.fetch_add(1, Ordering::Relaxed);
         }),
+        poke_triggers: Arc::new(|| ()),
+        boot: Arc::new(|| None),
     }))
 }
 

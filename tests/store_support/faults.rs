@@ -24,7 +24,7 @@ pub struct Plan {
     pub kind: Kind,
     /// Which one, from 1.
     pub at: u64,
-    /// No space instead of an I/O error.
+    /// No space instead of an I/O error. Only of writes: the system's VFS never says so of the others.
     pub full: bool,
     /// And all writes and syncs after it, as if the disk were gone.
     pub sticky: bool,
@@ -94,10 +94,6 @@ fn refused(kind: Kind) -> bool {
     hit || (STICKY.load(SeqCst) && TRIPPED.load(SeqCst))
 }
 
-fn code(error: c_int) -> c_int {
-    if FULL.load(SeqCst) { ffi::SQLITE_FULL } else { error }
-}
-
 fn real_methods() -> &'static ffi::sqlite3_io_methods {
     // SAFETY: set to one of SQLite's own static tables before any file of ours exists; they differ
     // in how they lock, not in how they write and sync.
@@ -114,7 +110,7 @@ unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, bytes: *const c_void, l
         // A torn write: the first half is there.
         // SAFETY: SQLite passed this file and these bytes for exactly this call.
         unsafe { real(file, bytes, length / 2, at) };
-        return code(ffi::SQLITE_IOERR_WRITE);
+        return if FULL.load(SeqCst) { ffi::SQLITE_FULL } else { ffi::SQLITE_IOERR_WRITE };
     }
     // SAFETY: as above; the file was opened by the real VFS, whose method this is.
     unsafe { real(file, bytes, length, at) }
@@ -122,7 +118,7 @@ unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, bytes: *const c_void, l
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int {
     if refused(Kind::Write) {
-        return code(ffi::SQLITE_IOERR_TRUNCATE);
+        return ffi::SQLITE_IOERR_TRUNCATE;
     }
     // SAFETY: the file was opened by the real VFS, whose method this is.
     unsafe { real_methods().xTruncate.unwrap()(file, size) }
@@ -130,7 +126,7 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int 
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     if refused(Kind::Sync) {
-        return code(ffi::SQLITE_IOERR_FSYNC);
+        return ffi::SQLITE_IOERR_FSYNC;
     }
     // SAFETY: the file was opened by the real VFS, whose method this is.
     unsafe { real_methods().xSync.unwrap()(file, flags) }
@@ -138,7 +134,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
 
 unsafe extern "C" fn delete(_vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync_folder: c_int) -> c_int {
     if refused(Kind::Write) {
-        return code(ffi::SQLITE_IOERR_DELETE);
+        return ffi::SQLITE_IOERR_DELETE;
     }
     // SAFETY: the real VFS is registered for the life of the process; the name is SQLite's.
     unsafe { (*real_vfs()).xDelete.unwrap()(real_vfs(), name, sync_folder) }

@@ -119,13 +119,13 @@ pub fn put_retrying(task: &str, delay_ms: i64) -> PublishTask {
     }});
     let definition = Definition::check("Try".into(), None, "command", &spec, BTreeMap::new(), true);
     let definition = definition.unwrap_or_else(|e| panic!("{e}"));
-    let put = TaskPut { task: name(task), mutation: mutation(), expected_revision: None, definition };
+    let put = TaskPut { task: name(task), mutation: mutation(), expected_revision: None, definition, repin: true };
     PublishTask { authority: authority(), put }
 }
 
 pub fn put(task: &str, expected_revision: Option<i64>, script: &str, enabled: bool) -> PublishTask {
     let definition = definition(script, enabled);
-    let put = TaskPut { task: name(task), mutation: mutation(), expected_revision, definition };
+    let put = TaskPut { task: name(task), mutation: mutation(), expected_revision, definition, repin: true };
     PublishTask { authority: authority(), put }
 }
 

@@ -11,6 +11,7 @@ pub mod http;
 pub mod inside;
 pub mod mount;
 pub mod peer;
+pub mod refuse;
 pub mod stranger;
 pub mod tree;
 

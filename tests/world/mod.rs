@@ -15,8 +15,9 @@ use qinglet::model::life::{AttemptState, RunState};
 use qinglet::model::limits::EDGE;
 use qinglet::model::name::Name;
 use qinglet::model::policy::{Authority, Fence, Subject};
-use qinglet::model::record::{End, Event, Run};
+use qinglet::model::record::{End, Event, Run, Schedule};
 use qinglet::model::task::{Definition, TaskPut, TaskRef};
+use qinglet::model::trigger::Trigger;
 use qinglet::store::Store;
 use qinglet::store::access::{BootstrapOwner, FindStanding};
 use qinglet::store::cancel::{CancelRequested, RequestCancel};
@@ -26,9 +27,10 @@ use qinglet::store::runs::{GetRun, ListEvents, ListRuns, RunCursor};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
 use qinglet::store::state::{StateDir, StateLock};
 use qinglet::store::tasks::{PublishTask, Published};
+use qinglet::store::triggers::{GetTrigger, PutTrigger, TriggerPut};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -52,6 +54,7 @@ pub struct Process {
 }
 
 /// The bendable operating system.
+#[allow(clippy::struct_excessive_bools)] // each is a fault of its own
 pub struct World {
     pub boot_ms: u64,
     pub alive: BTreeMap<AttemptId, Process>,
@@ -81,6 +84,10 @@ pub struct World {
     pub state_at_release: Option<(RunState, AttemptState)>,
     /// The wall clock.
     pub wall_ms: i64,
+    /// Something keeps it right.
+    pub synchronised: bool,
+    /// Which boot it is.
+    pub boot: u8,
     /// What each log takes.
     pub logs: BTreeMap<String, u64>,
     /// How many logs were made.
@@ -128,6 +135,15 @@ struct SimHold {
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// When every world begins.
+const BEGIN_MS: i64 = 1_800_000_000_000;
+
+/// The wall clock as the store reads it; always the world's. One bench at a time, so one clock.
+static WALL_MS: AtomicI64 = AtomicI64::new(BEGIN_MS);
+
+/// When user code was released last, by that clock.
+static RELEASED_MS: AtomicI64 = AtomicI64::new(BEGIN_MS);
+
 fn mutation() -> MutationId {
     let mut bytes = [0; 16];
     bytes[8..].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
@@ -135,7 +151,7 @@ fn mutation() -> MutationId {
 }
 
 fn wall_ms() -> i64 {
-    1_800_000_000_000
+    WALL_MS.load(Ordering::SeqCst)
 }
 
 impl Bench {
@@ -146,8 +162,13 @@ impl Bench {
     /// With more in the task's config.
     pub fn with(config: serde_json::Value) -> Self {
         let turn = faults::turn();
+        WALL_MS.store(BEGIN_MS, Ordering::SeqCst);
+        RELEASED_MS.store(BEGIN_MS, Ordering::SeqCst);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("qinglet-protocol-{}-{number}", std::process::id()));
+        // In memory where there is a place for it: syncs are not what these tests are about.
+        let memory = std::path::Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = parent.join(format!("qinglet-protocol-{}-{number}", std::process::id()));
         let state = StateDir::create(&folder).unwrap();
         let lock = state.lock("test").unwrap();
         let options = || Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };
@@ -167,8 +188,13 @@ impl Bench {
         let Ok(definition) = Definition::check("T".into(), None, "command", &spec, BTreeMap::new(), true) else {
             panic!()
         };
-        let put =
-            TaskPut { task: Name::parse("t").unwrap(), mutation: mutation(), expected_revision: None, definition };
+        let put = TaskPut {
+            task: Name::parse("t").unwrap(),
+            mutation: mutation(),
+            expected_revision: None,
+            definition,
+            repin: false,
+        };
         let Published::Created(head) = store.call(PublishTask { authority: authority.clone(), put }).unwrap() else {
             panic!()
         };
@@ -196,6 +222,8 @@ impl Bench {
             seen_at_launch: None,
             state_at_release: None,
             wall_ms: wall_ms(),
+            synchronised: true,
+            boot: 7,
             logs: BTreeMap::new(),
             logs_made: 0,
             log_bytes: 1000,
@@ -225,13 +253,51 @@ impl Bench {
         }
     }
 
+    /// Makes a trigger of the one task.
+    pub fn trigger(&self, id: &str, spec: &serde_json::Value) {
+        let trigger = Trigger::check(Name::parse("t").unwrap(), self.task, spec, true).unwrap();
+        let put = PutTrigger {
+            authority: self.authority.clone(),
+            id: Name::parse(id).unwrap(),
+            mutation: mutation(),
+            expected_revision: None,
+            trigger,
+            boot: None,
+        };
+        assert!(matches!(self.store.call(put).unwrap(), TriggerPut::Created(_)));
+    }
+
+    /// How far a trigger has come.
+    pub fn schedule(&self, id: &str) -> Schedule {
+        let get = GetTrigger { project: Name::default_project(), id: Name::parse(id).unwrap() };
+        self.store.call(get).unwrap().unwrap().schedule
+    }
+
+    /// Every Run there is, oldest first, with the instant it was for.
+    pub fn runs(&self) -> Vec<(RunId, RunState)> {
+        let list = ListRuns { project: Name::default_project(), task: None, state: None, after: None, limit: 64 };
+        let (mut runs, more) = self.store.call(list).unwrap();
+        assert!(!more, "more runs than a test should make");
+        runs.reverse();
+        runs.into_iter().map(|run| (run.id, run.state)).collect()
+    }
+
     pub fn engine(&self) -> Engine<impl Host + use<>> {
         let host = SimHost { world: self.world.clone(), store: self.store.clone() };
         Engine::new(host, self.store.clone(), &EDGE, self.board.clone(), Arc::new(|| ()))
     }
 
     pub fn world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
-        look(&mut self.world.lock().unwrap())
+        let mut world = self.world.lock().unwrap();
+        let seen = look(&mut world);
+        WALL_MS.store(world.wall_ms, Ordering::SeqCst);
+        seen
+    }
+
+    /// The sequences of what happened to a Run.
+    pub fn sequences(&self, run: RunId) -> Vec<i64> {
+        let list = ListEvents { project: Name::default_project(), run, after_sequence: 0, limit: 64 };
+        self.store.call(list).unwrap().unwrap().0.iter().map(|event| event.sequence).collect()
     }
 
     pub fn run(&self, run: RunId) -> Run {
@@ -299,6 +365,47 @@ impl Bench {
                 self.breathe();
             }
         }
+    }
+
+    /// Lets so much time pass on both clocks, in steps that no grace is shorter than.
+    pub fn live<H: Host>(&self, engine: &mut Engine<H>, ms: u64) {
+        const STEP_MS: u64 = 10_000;
+        for step in 0..ms.div_ceil(STEP_MS) {
+            let ms = STEP_MS.min(ms - step * STEP_MS);
+            self.world(|w| {
+                w.boot_ms += ms;
+                w.wall_ms += ms as i64;
+            });
+            self.settle_schedules(engine);
+        }
+    }
+
+    /// Turns until schedules have nothing to do at this time, within a bound.
+    pub fn settle_schedules<H: Host>(&self, engine: &mut Engine<H>) {
+        self.rest(engine);
+        for _ in 0..2_000 {
+            engine.turn();
+            if engine.schedules_rest() {
+                return;
+            }
+            self.breathe();
+        }
+        panic!("schedules do not come to rest");
+    }
+
+    /// A few turns.
+    pub fn rest<H: Host>(&self, engine: &mut Engine<H>) {
+        for _ in 0..4 {
+            engine.turn();
+            self.breathe();
+        }
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn set_clock<H: Host>(&self, engine: &mut Engine<H>, by_ms: i64) {
+        self.world(|w| w.wall_ms += by_ms);
+        engine.clock_was_set();
+        self.settle_schedules(engine);
     }
 
     /// Lets the store work again.
@@ -414,7 +521,10 @@ fn read_run(store: &Store, run: RunId) -> Run {
 
 fn receipt(run: RunId, attempt: AttemptId, token: [u8; 32], code: i32, signal: Option<i32>) -> Receipt {
     let end = End { exit_code: Some(code), signal, log_complete: Some(true), leftovers: Some(0), ..End::default() };
-    Receipt { run, attempt, sequence: 1, token, started_at_ms: wall_ms(), finished_at_ms: wall_ms(), end }
+    // As the shim writes it: it never ends before it began.
+    let started_at_ms = RELEASED_MS.load(Ordering::SeqCst);
+    let finished_at_ms = wall_ms().max(started_at_ms);
+    Receipt { run, attempt, sequence: 1, token, started_at_ms, finished_at_ms, end }
 }
 
 impl Hold for SimHold {
@@ -432,6 +542,7 @@ impl Hold for SimHold {
         world.state_at_release = Some((run.state, run.attempt.unwrap().state));
         let Some(process) = world.alive.get_mut(&self.attempt) else { return false };
         process.released = true;
+        RELEASED_MS.store(wall_ms(), Ordering::SeqCst);
         world.released += 1;
         true
     }
@@ -513,7 +624,7 @@ impl Host for SimHost {
     }
 
     fn boot(&self) -> Option<Uuid> {
-        Some(Uuid::from_bytes([7; 16]))
+        Some(Uuid::from_bytes([self.world.lock().unwrap().boot; 16]))
     }
 
     fn kill_descendants(&self, handle: &str) -> Option<usize> {
@@ -598,7 +709,7 @@ impl Host for SimHost {
     }
 
     fn clock_synchronised(&self) -> bool {
-        true
+        self.world.lock().unwrap().synchronised
     }
 
     fn clear_receipt(&self, attempt: AttemptId) -> Cleared {

@@ -58,12 +58,23 @@ fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {
         if let Some(grace) = config["terminationGraceMs"].as_i64() {
             line("grace", took(grace));
         }
+        if let Some(attempts) = config["retry"]["maxAttempts"].as_i64() {
+            line("attempts", tries(attempts, &config["retry"]));
+        }
         if let Some(word) = config["leftovers"].as_str() {
             line("leftovers", word.to_owned());
         }
     }
     print(&rows.to_string())?;
     Ok(Exit::Done)
+}
+
+/// How often it is tried, after what, and how long it waits in between.
+fn tries(attempts: i64, retry: &Value) -> String {
+    let on: Vec<&str> = retry["on"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let then = if retry["backoff"] == "exponential" { ", then twice as long each time" } else { " each time" };
+    let wait = took(retry["delayMs"].as_i64().unwrap_or(0));
+    format!("{attempts} at most, after {}; after {wait}{then}", on.join(", "))
 }
 
 /// The command as one could type it: an argument that a shell would take apart is quoted.

@@ -69,7 +69,7 @@ fn a_dry_run_shows_line_by_line_what_would_be_done_and_needs_nothing() {
         "",
         "line 2  note       no mail is sent; `qinglet logs` has the output, and a trigger with --after can send one",
         "line 5  changed    @daily is written 0 0 * * *",
-        "line 7  not taken  60 * * * *: at character 1: the minute must be 0 to 59",
+        "line 7  not taken  60 * * * *: at character 1: 60 is not a minute; minutes are 0 to 59",
         "line 8  note       busybox crond runs this on other days; with --busybox they are taken",
     ];
     assert_eq!(shown, want, "{}", output.stdout);
@@ -142,7 +142,7 @@ fn settings_count_from_their_line_on() {
     assert_eq!((zone(4), zone(12)), (&json!("CST-8"), &json!("UTC")));
     for (line, why) in [
         (6, "the shell /bin/zsh; there are /bin/sh and /bin/bash"),
-        (8, "CRON_TZ of line 8 cannot be used: Mars/Base is no zone"),
+        (8, "CRON_TZ of line 8 cannot be used: at character 1: there is no zone Mars/Base"),
         (9, "CRON_TZ of line 8 cannot be used"),
         (13, "no variable of a task can have this name"),
         (14, "no variable of a task can have this name"),

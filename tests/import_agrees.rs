@@ -8,7 +8,7 @@
 
 mod support;
 
-use jiff::Timestamp;
+use qinglet::schedule::civil::{Date, clock_text, parse_rfc3339, weekday as weekday_of};
 use qinglet::schedule::cron::Cron;
 use qinglet::schedule::next::next_after;
 use qinglet::schedule::zone::Zone;
@@ -168,18 +168,16 @@ fn rows(text: &str, system: bool, busybox: bool, host: &str) -> Vec<Row> {
 impl Row {
     /// Whether it is one of the line's minutes; a clock's minutes are counted as if it stood at UTC.
     fn matches(&self, clock: i64, busybox: bool) -> bool {
-        let at = jiff::tz::Offset::UTC.to_datetime(Timestamp::from_second(clock * 60).unwrap());
+        let (date, minute_of_day) = (clock.div_euclid(1440), clock.rem_euclid(1440));
+        let (at, hour, minute) = (Date::of_days(date), minute_of_day / 60, minute_of_day % 60);
         let [minutes, hours, days, months, dow] = &self.fields;
-        let (day, weekday) = (days[at.day() as usize], dow[at.weekday().to_sunday_zero_offset() as usize]);
+        let (day, weekday) = (days[at.day as usize], dow[weekday_of(date) as usize]);
         let on = if !busybox && self.both_days { day && weekday } else { day || weekday };
-        minutes[at.minute() as usize]
-            && hours[at.hour() as usize]
-            && months[at.month() as usize - usize::from(busybox)]
-            && on
+        minutes[minute as usize] && hours[hour as usize] && months[at.month as usize - usize::from(busybox)] && on
     }
 
     fn clock(&self, minute: i64) -> i64 {
-        let offset = self.zone.local(Timestamp::from_second(minute * 60).unwrap()).1.seconds();
+        let offset = self.zone.offset_at(minute * 60);
         minute + i64::from(offset) / 60
     }
 
@@ -208,7 +206,7 @@ impl Row {
 }
 
 fn minute(text: &str) -> i64 {
-    format!("{text}T00:00:00Z").parse::<Timestamp>().unwrap().as_second() / 60
+    parse_rfc3339(&format!("{text}T00:00:00Z")).unwrap() / 60_000
 }
 
 /// Days, among them both changes of the clocks in Prague, Los Angeles and on Lord Howe.
@@ -249,8 +247,7 @@ fn agree(name: &str) {
         let zone = Zone::parse(config["timezone"].as_str().unwrap()).unwrap();
         for (day, days) in WINDOWS {
             let (from, to) = (minute(day), minute(day) + days * 1440);
-            let start = Timestamp::from_second(from * 60).unwrap();
-            let changes = zone.next_change(start).is_some_and(|change| change.as_second() / 60 < to);
+            let changes = zone.segment_at(from * 60).until / 60 < to;
             // There ours is otherwise on purpose; what the output says of it is another test.
             let told = ours["notes"].to_string().contains("skips or doubles it");
             if changes && (busybox || told && row.wild) {
@@ -260,11 +257,7 @@ fn agree(name: &str) {
             let got: BTreeSet<i64> =
                 std::iter::successors(later(&(from * 60_000 - 1)), later).map(|ms| ms / 60_000).collect();
             let want = row.fires(from, to, busybox);
-            let odd: Vec<String> = got
-                .symmetric_difference(&want)
-                .take(5)
-                .map(|m| Timestamp::from_second(m * 60).unwrap().to_string())
-                .collect();
+            let odd: Vec<String> = got.symmetric_difference(&want).take(5).map(|m| clock_text(m * 60)).collect();
             assert!(odd.is_empty(), "{name} line {}, {}: only one of both at {odd:?}", row.line, config["expression"]);
             count += got.len();
         }

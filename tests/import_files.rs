@@ -51,7 +51,7 @@ fn odd_bytes_in_a_file_cost_their_own_line_only() {
         (2, "it has a NUL character"),
         (3, "it is not UTF-8 text"),
         (4, "command.command: has 20000 bytes; 16384 is the most"),
-        (5, "longer than 256 bytes"),
+        (5, "more than 256 bytes"),
         (6, "@every is not known; there are @reboot"),
         (7, "it has 1 word"),
     ] {

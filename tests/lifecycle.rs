@@ -263,7 +263,7 @@ fn too_few_descriptors_are_a_sentence_at_the_start_and_not_a_crash_later() {
         bench.start_from(&format!("ulimit -n {most}"));
         bench.launch(&[]);
         assert_eq!(bench.ended(), 4, "{most}");
-        let log = std::fs::read_to_string(bench.daemon_log()).unwrap();
+        let log = fs::read_to_string(bench.daemon_log()).unwrap();
         assert!(log.contains(&format!("only {most} files may be open at once")), "{log}");
     }
 }
@@ -274,9 +274,9 @@ fn a_state_that_has_lost_only_its_database_is_not_begun_anew() {
     bench.shell("task", "echo hello");
     bench.run_wait("task");
     assert_eq!(bench.stop(), 0);
-    for entry in std::fs::read_dir(bench.state()).unwrap().map(Result::unwrap) {
+    for entry in fs::read_dir(bench.state()).unwrap().map(Result::unwrap) {
         if entry.file_name().to_string_lossy().contains(".db") {
-            std::fs::remove_file(entry.path()).unwrap();
+            fs::remove_file(entry.path()).unwrap();
         }
     }
     let refused = bench.cli(&["init"]);

@@ -72,9 +72,9 @@ fn what_is_refused_says_where_and_what_to_do() {
     bench.shell("task", "true");
     let set = |args: &[&str]| bench.cli(&[&["trigger", "set", "x", "--task", "task"], args].concat());
     for (args, code, words) in [
-        (&["--cron", "0 0 30 2 *", "--zone", "UTC"][..], 2, "at character 5: no such day comes"),
-        (&["--cron", "0 0 * * *", "--zone", "Mars/Base"], 2, "Mars/Base is no zone that is known here"),
-        (&["--cron", "@reboot"], 2, "@reboot is not known here"),
+        (&["--cron", "0 0 30 2 *", "--zone", "UTC"][..], 2, "at character 5: no month that is given has a day 30"),
+        (&["--cron", "0 0 * * *", "--zone", "Mars/Base"], 2, "there is no zone Mars/Base"),
+        (&["--cron", "@reboot"], 2, "`@reboot` is no time; make a trigger on boot"),
         (&["--on", "shutdown"], 2, "--on must be boot"),
         (&["--after", "task"], 2, "--after needs --outcome"),
         (&["--after", "task", "--outcome", "done"], 2, "outcomes: must be a list"),

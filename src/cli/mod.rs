@@ -20,7 +20,6 @@ mod import;
 mod init;
 mod logs;
 mod mutation;
-mod nearest;
 mod outcome;
 mod quote;
 mod reply;
@@ -37,6 +36,7 @@ mod time;
 mod token;
 mod trigger;
 
+use crate::model::nearest;
 use crate::model::word::Exit;
 use args::Asked;
 use command::Command;

@@ -1,5 +1,6 @@
 //! Times for people: RFC 3339 in UTC, and how long something took.
 
+use crate::schedule::civil::clock_text;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The wall clock in epoch milliseconds; 0 for a clock that stands before 1970.
@@ -10,10 +11,7 @@ pub fn now_ms() -> i64 {
 /// `2026-11-30T23:51:46Z` for epoch milliseconds. UTC, because the host's zone is not always known
 /// on a router and a time without its offset says nothing.
 pub fn rfc3339(at_ms: i64) -> String {
-    let seconds = at_ms.div_euclid(1000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+    format!("{}Z", clock_text(at_ms.div_euclid(1000)).replace(' ', "T"))
 }
 
 /// The same with milliseconds, where neighbours are closer than a second.
@@ -49,20 +47,6 @@ pub fn parse_duration(text: &str) -> Option<i64> {
         _ => return None,
     };
     number.parse::<i64>().ok()?.checked_mul(factor)
-}
-
-/// Year, month and day of a day count since 1970-01-01 in the proleptic Gregorian calendar: Howard
-/// Hinnant's `civil_from_days`, which counts years from 1 March so that the leap day comes last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

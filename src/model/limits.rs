@@ -418,6 +418,14 @@ pub const MESSAGE_BYTES_MAX: usize = 512;
 /// A rejection of one reason is written at most this often (design D13).
 pub const REJECTION_FOLD_MS: u64 = 60_000;
 
+// ---- Schedules ----------------------------------------------------------------------------------
+
+/// A file of the system's zone data; the largest there are have 4 KiB.
+pub const ZONE_FILE_BYTES_MAX: u64 = 64 * KIB;
+/// Changes of offset that are looked back at to know which local times were already there when an
+/// offset began. Two within two days have never happened; a POSIX string can ask for more.
+pub const ZONE_LOOK_BACK: usize = 8;
+
 // ---- The command line ---------------------------------------------------------------------------
 
 /// How long the command line waits for one answer; longer than a worker may take, so that the

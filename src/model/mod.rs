@@ -9,6 +9,7 @@ pub mod json;
 pub mod life;
 pub mod limits;
 pub mod name;
+pub mod nearest;
 pub mod passwd;
 pub mod policy;
 pub mod record;

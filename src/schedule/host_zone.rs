@@ -2,6 +2,8 @@
 //! or a name), then where `/etc/localtime` points, then UTC. What was found and why is kept, so
 //! that a fallback is visible (reports 15 and 16).
 
+use super::zone::Zone;
+use crate::model::limits::ZONE_BYTES_MAX;
 use std::path::Path;
 
 /// The host's zone.
@@ -13,15 +15,26 @@ pub struct HostZone {
     pub source: &'static str,
 }
 
-/// The longest zone text that is believed; the longest POSIX strings are half of it.
-const ZONE_BYTES_MAX: usize = 128;
-
 /// Reads the host's zone. Never fails: without an answer it is UTC, and says why.
 pub fn read() -> HostZone {
     let tz = std::fs::read_to_string("/etc/TZ").ok();
     let link = std::fs::read_link("/etc/localtime").ok();
     let leads_somewhere = Path::new("/etc/localtime").exists();
     decide(tz.as_deref(), link.as_deref().and_then(Path::to_str), leads_somewhere)
+}
+
+/// The host's zone, ready for use, and where it was found, for people. A text that names no zone
+/// gives UTC, and says so.
+pub fn zone() -> (Zone, String) {
+    resolve(&read())
+}
+
+fn resolve(host: &HostZone) -> (Zone, String) {
+    if let Ok(zone) = Zone::parse(&host.zone) {
+        return (zone, host.source.to_owned());
+    }
+    let unknown = host.zone.escape_debug();
+    (Zone::utc(), format!("{} names no zone, but {unknown}: UTC", host.source))
 }
 
 fn decide(etc_tz: Option<&str>, localtime: Option<&str>, leads_somewhere: bool) -> HostZone {
@@ -47,6 +60,16 @@ fn decide(etc_tz: Option<&str>, localtime: Option<&str>, leads_somewhere: bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_zone_is_utc_and_named() {
+        let resolved = |zone: &str| {
+            let (zone, whence) = resolve(&HostZone { zone: zone.into(), source: "/etc/TZ" });
+            (zone.name().to_owned(), whence)
+        };
+        assert_eq!(resolved("<+03>-3"), ("<+03>-3".into(), "/etc/TZ".into()));
+        assert_eq!(resolved("Mars/Olympus"), ("UTC".into(), "/etc/TZ names no zone, but Mars/Olympus: UTC".into()));
+    }
 
     #[test]
     fn newline_dangling_link_empty_and_missing_each_have_a_named_answer() {

@@ -1,218 +1,217 @@
-//! Time zones as triggers name them: an IANA name, read from the system's zoneinfo or, where a machine
-//! has none, from a built-in table of today's rules; or a POSIX string. The host's own zone never
-//! matters here (design D10, reports 3, 15 and 16).
+//! Time zones: an IANA name (from the system's zone data, else the built-in table) or a POSIX string.
+//!
+//! A zone is a sequence of segments, each of one offset. The host's own zone has no part in it: no
+//! environment variable is looked at, and names that lead to it are not taken.
 
+use super::zone_posix::{self, Rule};
+use super::{zone_file, zone_table};
 use crate::model::limits::ZONE_BYTES_MAX;
-use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
-use jiff::{Timestamp, civil::DateTime};
-use std::fmt;
-use std::io::Read as _;
 use std::path::Path;
 
-/// Where systems keep zones.
+/// Where systems keep zone data.
 const ZONEINFO: &str = "/usr/share/zoneinfo";
 
-/// One line for each set of rules: the rules as a POSIX string, then the names that go by them. Made of
-/// the last line of each file of the time zone database, which is what its zones do today and until
-/// somebody decides otherwise; what they did in the past is not in it.
-const BUILT_IN: &str = include_str!("zones.txt");
+/// The widest offset that is believed, in seconds: RFC 8536 recommends less than 26 hours.
+pub const OFFSET_MAX: i32 = 26 * 3600;
 
-/// The longest zone file that is read; real ones are a twentieth of it.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
-
-/// A zone whose rules are known.
-#[derive(Clone, Debug)]
+/// A time zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    rules: TimeZone,
+    name: String,
+    source: Source,
+    first: i32,
+    changes: Vec<(i64, i32)>,
+    rule: Rule,
 }
 
-/// Why a zone was refused.
+/// Where a zone's rules come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The system's zone data.
+    System,
+    /// The table in this program: today's rules, no history.
+    BuiltIn,
+    /// The POSIX string itself.
+    Posix,
+}
+
+/// A stretch of time with one offset, in epoch seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The first second; `i64::MIN` when nothing came before.
+    pub from: i64,
+    /// The first second after it; `i64::MAX` when nothing follows.
+    pub until: i64,
+    /// Seconds east of Greenwich.
+    pub offset: i32,
+}
+
+/// Why a zone is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneError {
-    /// The rule that is broken, and what to write instead.
+    /// Where, in bytes from 0. What stands before it is ASCII, so it counts columns as well.
+    pub at: usize,
+    /// What is wrong there, and what to write instead.
     pub why: String,
 }
 
-impl fmt::Display for ZoneError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
+impl std::fmt::Display for ZoneError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "at character {}: {}", self.at + 1, self.why)
     }
 }
 
-/// How a local time stands to real time.
-pub enum Instants {
-    /// It comes once.
-    One(Timestamp),
-    /// It comes twice; this is the first time.
-    Twice(Timestamp),
-    /// It never comes: the clock goes over it at this instant.
-    Never(Timestamp),
-}
+impl std::error::Error for ZoneError {}
 
 impl Zone {
-    /// Finds a zone.
+    /// Reads a zone's name, in any case, or a POSIX string. Blanks and a line break around it are no
+    /// part of it.
     pub fn parse(text: &str) -> Result<Self, ZoneError> {
-        Self::parse_in(text, Path::new(ZONEINFO))
+        Self::parse_with(text, Path::new(ZONEINFO))
     }
 
-    fn parse_in(text: &str, zoneinfo: &Path) -> Result<Self, ZoneError> {
-        let refuse = |why: String| Err(ZoneError { why });
-        if text.is_empty() || text.len() > ZONE_BYTES_MAX || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return refuse(format!("a zone is 1 to {ZONE_BYTES_MAX} visible characters, like Europe/Prague or CST-8"));
+    /// The same with zone data in another folder; one that does not exist leaves the built-in table.
+    pub fn parse_with(text: &str, zoneinfo: &Path) -> Result<Self, ZoneError> {
+        let refuse = |at, why: String| Err(ZoneError { at, why });
+        let begin = text.len() - text.trim_ascii_start().len();
+        let name = text.trim_ascii();
+        if name.is_empty() {
+            return refuse(0, "the zone is empty; write a name, such as Europe/Prague, or UTC".into());
         }
-        if let Some(rules) = from_file(text, zoneinfo).or_else(|| built_in(text)) {
-            return Ok(Self { rules });
+        if name.len() > ZONE_BYTES_MAX {
+            return refuse(begin + ZONE_BYTES_MAX, format!("the zone has more than {ZONE_BYTES_MAX} bytes"));
         }
-        match posix(text) {
-            Some(rules) => Ok(Self { rules }),
-            None => refuse(format!(
-                "{text} is no zone that is known here; write an IANA name like Europe/Prague, or the rules like \
-                 CET-1CEST,M3.5.0,M10.5.0/3"
-            )),
+        if let Some((at, c)) = name.char_indices().find(|(_, c)| !c.is_ascii_graphic()) {
+            let why = match c {
+                ' ' => format!("no zone has a blank in it; the nearest is {}", zone_table::near(name)),
+                _ => format!("`{}` is in no zone; they have plain letters, digits and signs", c.escape_debug()),
+            };
+            return refuse(begin + at, why);
         }
+        let known = zone_table::find(name);
+        let proper = known.as_ref().map_or(name, |(proper, _)| proper);
+        // New zones are not in the table, but lie in a folder. Those that do not are aliases of the
+        // host's own zone, which may change under a trigger.
+        if (known.is_some() || is_below_a_folder(name))
+            && let Some(file) = zone_file::read(&zoneinfo.join(proper))
+        {
+            let (name, source) = (proper.to_owned(), Source::System);
+            return Ok(Self { name, source, first: file.first, changes: file.changes, rule: file.rule });
+        }
+        let of_rule =
+            |name: &str, source, rule| Self { name: name.to_owned(), source, first: 0, changes: Vec::new(), rule };
+        if let Some((proper, rule)) = known {
+            return Ok(of_rule(proper, Source::BuiltIn, rule));
+        }
+        let looks_posix = name.starts_with('<') || name.bytes().any(|c| c.is_ascii_digit() || c == b',');
+        if !looks_posix || is_below_a_folder(name) {
+            let near = zone_table::near(name);
+            return refuse(
+                begin,
+                format!(
+                    "there is no zone {name}; the nearest is {near}, and a POSIX string such as CST-8 does as well"
+                ),
+            );
+        }
+        let rule = zone_posix::parse(name).map_err(|e| ZoneError { at: begin + e.at, why: e.why })?;
+        Ok(of_rule(name, Source::Posix, rule))
     }
 
-    /// The local time at an instant, and its distance from UTC.
-    pub fn local(&self, at: Timestamp) -> (DateTime, Offset) {
-        let offset = self.rules.to_offset(at);
-        (offset.to_datetime(at), offset)
+    /// Greenwich.
+    pub fn utc() -> Self {
+        Self { name: "UTC".into(), source: Source::BuiltIn, first: 0, changes: Vec::new(), rule: Rule::Fixed(0) }
     }
 
-    /// The next instant after this one at which the distance from UTC, or its name, changes.
-    pub fn next_change(&self, after: Timestamp) -> Option<Timestamp> {
-        self.rules.following(after).next().map(|change| change.timestamp())
+    /// As it is stored: the name as the zone data write it, or the POSIX string as given.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
-    /// The instants of a local time.
-    pub fn instants(&self, local: DateTime) -> Option<Instants> {
-        let at = |offset: Offset| offset.to_timestamp(local).ok();
-        Some(match self.rules.to_ambiguous_timestamp(local).offset() {
-            AmbiguousOffset::Unambiguous { offset } => Instants::One(at(offset)?),
-            AmbiguousOffset::Fold { before, .. } => Instants::Twice(at(before)?),
-            AmbiguousOffset::Gap { before, .. } => {
-                // By the rules before it this instant is the change or later.
-                let just_after = at(before)?.checked_add(jiff::SignedDuration::from_secs(1)).ok()?;
-                Instants::Never(self.rules.preceding(just_after).next()?.timestamp())
-            }
-        })
+    /// Where its rules come from.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// The stretch of one offset that holds this instant, in epoch seconds.
+    pub fn segment_at(&self, at: i64) -> Segment {
+        let next = self.changes.partition_point(|(from, _)| *from <= at);
+        let last = next.checked_sub(1).and_then(|last| self.changes.get(last));
+        let Some((until, _)) = self.changes.get(next) else {
+            // Behind the last change the rule holds, but not before it.
+            let segment = self.rule.segment_at(at);
+            let from = last.map_or(segment.from, |(from, _)| segment.from.max(*from));
+            return Segment { from, ..segment };
+        };
+        let (from, offset) = last.copied().unwrap_or((i64::MIN, self.first));
+        Segment { from, until: *until, offset }
+    }
+
+    /// Seconds east of Greenwich at an instant, in epoch seconds.
+    pub fn offset_at(&self, at: i64) -> i32 {
+        self.segment_at(at).offset
     }
 }
 
-/// Whether this can be a zone's name: no way out of the folder, nothing hidden.
-fn is_name(text: &str) -> bool {
-    let plain = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphabetic())
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+'))
-    };
-    text.split('/').all(plain) && !text.starts_with("right/") && !text.starts_with("posix/")
-}
-
-fn from_file(name: &str, zoneinfo: &Path) -> Option<TimeZone> {
-    if !is_name(name) {
-        return None;
-    }
-    let path = zoneinfo.join(name);
-    if !path.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    TimeZone::tzif(name, &bytes).ok()
-}
-
-fn built_in(name: &str) -> Option<TimeZone> {
-    let mut lines = BUILT_IN.lines().map(|line| line.split(' '));
-    let rules = lines.find_map(|mut words| {
-        let rules = words.next()?;
-        words.any(|known| known == name).then_some(rules)
-    })?;
-    posix(rules)
-}
-
-/// Reads POSIX rules. A name alone is none, though the standard would take it for one at UTC.
-fn posix(text: &str) -> Option<TimeZone> {
-    let has_distance = text.bytes().any(|byte| byte.is_ascii_digit());
-    has_distance.then(|| TimeZone::posix(text).ok()).flatten()
+/// Whether it is shaped as `Area/Place`, and so that it cannot leave the folder it is looked for in.
+fn is_below_a_folder(name: &str) -> bool {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || b"_+-/".contains(&c);
+    let begins = |part: &str| part.bytes().next().is_some_and(|c| c.is_ascii_alphabetic());
+    name.contains('/') && name.bytes().all(plain) && name.split('/').all(begins)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::civil::date;
 
-    const NOWHERE: &str = "/nonexistent";
-
-    fn hours(zone: &Zone, at: DateTime) -> f64 {
-        let Some(Instants::One(instant)) = zone.instants(at) else { panic!("{at}") };
-        f64::from(zone.local(instant).1.seconds()) / 3600.0
+    fn built_in(text: &str) -> Result<Zone, ZoneError> {
+        Zone::parse_with(text, Path::new("/nonexistent"))
     }
 
     #[test]
-    fn names_and_rules_are_found_with_and_without_the_systems_files() {
-        for (text, january, july) in [
-            ("Europe/Prague", 1.0, 2.0),
-            ("America/St_Johns", -3.5, -2.5),
-            ("Australia/Lord_Howe", 11.0, 10.5),
-            ("Asia/Kathmandu", 5.75, 5.75),
-            ("Europe/Dublin", 0.0, 1.0),
-            ("UTC", 0.0, 0.0),
-            ("Etc/GMT+5", -5.0, -5.0),
-            ("EST5EDT", -5.0, -4.0),
-            ("CST-8", 8.0, 8.0),
-            ("<+03>-3", 3.0, 3.0),
-            ("CET-1CEST,M3.5.0,M10.5.0/3", 1.0, 2.0),
-            ("NZST-12NZDT,M9.5.0,M4.1.0/3", 13.0, 12.0),
-            ("<-0330>3:30", -3.5, -3.5),
+    fn names_are_kept_properly_and_posix_strings_as_given() {
+        for (text, name, source) in [
+            ("europe/prague\n", "Europe/Prague", Source::BuiltIn),
+            ("utc", "UTC", Source::BuiltIn),
+            (" <+03>-3 ", "<+03>-3", Source::Posix),
+            ("CST-8", "CST-8", Source::Posix),
+            ("EST5EDT", "EST5EDT", Source::BuiltIn),
+            ("EST5EDT,M3.2.0,M11.1.0", "EST5EDT,M3.2.0,M11.1.0", Source::Posix),
         ] {
-            for folder in [ZONEINFO, NOWHERE] {
-                let zone = Zone::parse_in(text, Path::new(folder)).unwrap_or_else(|e| panic!("{text}: {e}"));
-                let at = |month| hours(&zone, date(2031, month, 15).at(12, 0, 0, 0));
-                assert!((at(1) - january).abs() < 0.01 && (at(7) - july).abs() < 0.01, "{text} from {folder}");
-            }
+            let zone = built_in(text).unwrap();
+            assert_eq!((zone.name(), zone.source()), (name, source));
         }
     }
 
     #[test]
-    fn what_is_no_zone_is_refused() {
-        for text in [
-            "",
-            "Europe/Nowhere",
-            "../etc/passwd",
-            "/etc/localtime",
-            "Europe/../UTC",
-            "right/UTC",
-            "posix/UTC",
-            "local",
-            "CST",
-            "Europe",
-            "zone.tab",
-            "CET-1CEST,M13.5.0,M10.5.0/3",
-            "CST-8\n",
-            "a b",
-            "CST-999",
-            ":UTC",
+    fn a_refusal_says_where_why_and_what_instead() {
+        for (text, at, why) in [
+            ("", 0, "the zone is empty"),
+            ("Europe/Prag", 0, "there is no zone Europe/Prag; the nearest is Europe/Prague"),
+            ("New York", 3, "no zone has a blank in it; the nearest is America/New_York"),
+            ("localtime", 0, "there is no zone localtime"),
+            ("posixrules", 0, "there is no zone posixrules"),
+            ("../../etc/passwd", 0, "there is no zone"),
+            ("/etc/localtime", 0, "there is no zone"),
+            ("Europe/Prág", 9, "`á` is in no zone"),
+            ("CET-1CEST", 9, "when summer time begins and ends is missing"),
+            ("CET-1CEST,M3.5.0", 16, "`,` and when summer time ends must follow"),
+            ("CET-1CEST,M13.5.0,M10.5.0", 11, "a month must stand here, 1 to 12"),
+            ("CET-25", 4, "the hours behind Greenwich (Shanghai: -8) must stand here, 0 to 24"),
+            ("+08:00", 0, "three letters or more must stand here"),
+            ("<+08-8", 6, "the name that begins with `<` must end with `>`"),
+            ("CST-8 ,", 5, "no zone has a blank"),
         ] {
-            for folder in [ZONEINFO, NOWHERE] {
-                assert!(Zone::parse_in(text, Path::new(folder)).is_err(), "{text:?}");
-            }
+            let error = built_in(text).unwrap_err();
+            assert!(error.at == at && error.why.starts_with(why), "{text:?}: {error:?}");
         }
-        assert!(Zone::parse_in(&"A".repeat(65), Path::new(NOWHERE)).is_err());
+        assert_eq!(built_in(&"A".repeat(200)).unwrap_err().at, ZONE_BYTES_MAX);
     }
 
     #[test]
-    fn every_line_of_the_built_in_table_can_be_read() {
-        let mut names = 0;
-        for line in BUILT_IN.lines() {
-            let mut words = line.split(' ');
-            let rules = words.next().unwrap();
-            assert!(posix(rules).is_some(), "{rules}");
-            names += words.filter(|name| assert_name(name)).count();
+    fn a_name_cannot_leave_the_zone_data() {
+        for name in ["a/../b", "/a/b", "a//b", "a/.b", "a/b/", "a\\b"] {
+            assert!(!is_below_a_folder(name), "{name}");
         }
-        assert!(names > 500, "{names}");
-    }
-
-    fn assert_name(name: &str) -> bool {
-        assert!(is_name(name), "{name}");
-        true
+        assert!(is_below_a_folder("America/Argentina/Buenos_Aires") && is_below_a_folder("Etc/GMT+5"));
     }
 }

@@ -73,6 +73,7 @@ fn init_with(
     let path = state.path().join(DATABASE);
     match fs::symlink_metadata(&path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            must_have_no_journal(&path)?;
             must_be_unused(state)?;
             create(state.path(), options, list)?;
             return Ok(Initialised::Created);
@@ -98,6 +99,18 @@ fn init_with(
     check_shape(&path, &conn, list)?;
     close(conn);
     Ok(Initialised::Migrated { copy })
+}
+
+/// A new database beside an old journal would have that journal played into it.
+fn must_have_no_journal(path: &Path) -> Result<(), StateError> {
+    match SIDECARS.iter().map(|sidecar| beside(path, sidecar)).find(|stray| fs::symlink_metadata(stray).is_ok()) {
+        None => Ok(()),
+        Some(stray) => Err(StateError::new(format!(
+            "{} is there but {} is missing: put the store back, or move the journal away to start anew",
+            stray.display(),
+            path.display()
+        ))),
+    }
 }
 
 /// Without a database a folder may hold nothing that only a database can explain: whoever lost only that
@@ -160,17 +173,6 @@ pub(super) fn close(conn: Connection) {
 
 fn create(folder: &Path, options: &Options, list: &[Migration]) -> Result<(), StateError> {
     let path = folder.join(DATABASE);
-    for sidecar in SIDECARS {
-        let stray = beside(&path, sidecar);
-        if fs::symlink_metadata(&stray).is_ok() {
-            // A new database beside an old journal would have that journal played into it.
-            return Err(StateError::new(format!(
-                "{} is there but {} is missing: put the store back, or move the journal away to start anew",
-                stray.display(),
-                path.display()
-            )));
-        }
-    }
     let unfinished = folder.join(UNFINISHED);
     make_private(&unfinished)?;
     let explained = |e: rusqlite::Error| explain(&unfinished, &e);

@@ -48,13 +48,20 @@ serve() {
 # kill_daemon: as a crash does.
 kill_daemon() { kill -9 "$daemon"; wait "$daemon" 2>/dev/null; }
 
-# word FIELD RUN: a field of a run, as its JSON has it, without quotes.
-word() { qinglet --json show "$2" | grep -o "\"$1\":[^,}]*" | head -n 1 | sed 's/^[^:]*://; s/"//g'; }
+# word FIELD RUN: a field of a run, as its JSON has it, without quotes. Its attempt's fields stand before
+# its own, so the last one is the run's where both have it.
+word() { qinglet --json show "$2" | grep -o "\"$1\":[^,}]*" | tail -n 1 | sed 's/^[^:]*://; s/"//g'; }
+
+# about FIELD TRIGGER: a field of a trigger in the same way.
+about() { qinglet --json trigger show "$2" | grep -o "\"$1\":[^,}]*" | head -n 1 | sed 's/^[^:]*://; s/"//g'; }
+
+# count TASK: how many runs a task has.
+count() { qinglet --json runs --task "$1" --limit 1000 | grep -c '"id"'; }
 
 # ended RUN SECONDS: waits for the end of a run, so long at most.
 ended() {
     local until=$(($(boot_s) + $2))
-    while [ "$(word status "$1")" = queued ] || [ "$(word status "$1")" = dispatching ] || [ "$(word status "$1")" = running ]; do
+    while case "$(word status "$1")" in queued | dispatching | running | retry_wait) true ;; *) false ;; esac; do
         [ "$(boot_s)" -lt "$until" ] || return 1
         sleep 0.2
     done

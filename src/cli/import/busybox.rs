@@ -36,8 +36,8 @@ impl Sets {
     }
 
     /// Whether a date is one of its.
-    pub fn is_on(&self, month: i8, day: i8, weekday: i8) -> bool {
-        let has = |set: u64, number: i8| u32::try_from(number).is_ok_and(|number| set >> number & 1 == 1);
+    pub fn is_on(&self, month: u32, day: u32, weekday: u32) -> bool {
+        let has = |set: u64, number: u32| set >> number & 1 == 1;
         has(self.months, month) && (has(self.days, day) || has(self.weekdays, weekday))
     }
 }

@@ -7,7 +7,7 @@ target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test test-clock storm check fmt clippy build bench install clean tools
+.PHONY: help demo test test-clock test-power storm check fmt clippy build bench install clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
@@ -15,6 +15,7 @@ help:
 	@echo 'make storm                500 kills of the daemon at random moments under load (some ten minutes);'
 	@echo '                          QINGLET_STORM_SEED=N has one again, QINGLET_STORM_KILLS=N is how many'
 	@echo 'make test-clock           the wall clock set by decades inside an emulated machine of its own (minutes)'
+	@echo 'make test-power           such a machine with a disk: its clock set and its power cut under running tasks (minutes)'
 	@echo 'make check                format, lints with warnings denied, every test'
 	@echo 'make build                the release binary, $(binary)'
 	@echo 'make bench                what an idle daemon costs, and what 5,000 triggers add (five minutes)'
@@ -36,6 +37,13 @@ test: tools
 # Not part of `test`: it needs qemu and downloads a kernel, and builds a static binary.
 test-clock: tools
 	@CARGO='$(CARGO)' bash tests/box/run.sh clock
+
+# Built static, because the machine has nothing but it and busybox; without the link-time optimisation,
+# which takes minutes and changes nothing that is looked at there.
+test-power: tools
+	@RUSTFLAGS='-C target-feature=+crt-static' CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	$(CARGO) build --locked --release --bin qinglet --target x86_64-unknown-linux-gnu --target-dir '$(target)/power/cargo'
+	@python3 -B targets/box/clock.py '$(target)/power' '$(target)/power/cargo/x86_64-unknown-linux-gnu/release/qinglet'
 
 # The debug binary, because only that one has the crash points.
 storm: tools

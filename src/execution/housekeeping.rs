@@ -237,9 +237,9 @@ impl<H: Host> Engine<H> {
             let (wall_ms, boot_ms) = (now.wall_ms, now.boot_ms);
             judge(&Reading { boot, wall_ms, boot_ms, synchronised, newest_ms: known.newest_ms }, known.watch)
         });
-        let (watch, may_age) = judged.unwrap_or((None, false));
+        let may_age = judged.is_some_and(|(_, may_age)| may_age);
         self.keeping.trusted_ms = may_age.then_some(now.wall_ms);
-        match watch.filter(|_| watch != known.watch) {
+        match judged.map(|(watch, _)| watch).filter(|watch| known.watch != Some(*watch)) {
             // Before anything goes by it: a daemon that starts again must know of the step.
             Some(watch) => self.ask(NoteClock(watch), Kept::Noted),
             None => self.ask_receipts(None),

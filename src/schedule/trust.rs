@@ -40,29 +40,40 @@ pub fn is_trusted(reading: &Reading) -> bool {
 }
 
 /// Compares the clocks with how they were noted last: what is to be noted from now on, and whether
-/// age may decide now. After a wide step forward it may not for a day, by the boot clock. In a new
-/// boot the newest stored time stands for what was noted: it is the last that is known of the wall.
-/// A clock that is not trusted is not noted, so that a board's way from 1970 to now is no step.
-pub fn judge(reading: &Reading, before: Option<ClockWatch>) -> (Option<ClockWatch>, bool) {
+/// age may decide now. After a wide step forward it may not for a day, by the boot clock.
+///
+/// In a new boot the newest stored time stands for what was noted: it is the last that is known of the
+/// wall, and it keeps a board's way from 1970 to now from being a step. It is noted at the first look,
+/// believed or not, because what is stored after a step would hide it.
+pub fn judge(reading: &Reading, before: Option<ClockWatch>) -> (ClockWatch, bool) {
+    let same_boot = before.filter(|watch| watch.boot == reading.boot);
+    let watch = same_boot.unwrap_or_else(|| begin(reading, before));
     if !is_trusted(reading) {
-        return (before, false);
+        return (watch, false);
     }
     let offset_ms = reading.wall_ms.saturating_sub_unsigned(reading.boot_ms);
-    let same_boot = before.filter(|watch| watch.boot == reading.boot);
-    let step_ms = match same_boot {
-        Some(watch) => offset_ms.saturating_sub(watch.anchor_ms),
-        None => reading.wall_ms.saturating_sub(reading.newest_ms),
-    };
+    let step_ms = offset_ms.saturating_sub(watch.anchor_ms);
     let pause = if step_ms > CLOCK_STEP_MS_MAX { reading.boot_ms.saturating_add(CLOCK_PAUSE_MS) } else { 0 };
-    let watch = match same_boot {
-        Some(watch) if step_ms.saturating_abs() <= CLOCK_STEP_MS_MAX => watch,
-        _ => ClockWatch {
-            boot: reading.boot,
-            anchor_ms: offset_ms,
-            paused_until_ms: same_boot.map_or(0, |watch| watch.paused_until_ms).max(pause),
-        },
+    let watch = if same_boot.is_some() && step_ms.saturating_abs() <= CLOCK_STEP_MS_MAX {
+        watch
+    } else {
+        ClockWatch { anchor_ms: offset_ms, paused_until_ms: watch.paused_until_ms.max(pause), ..watch }
     };
-    (Some(watch), reading.boot_ms >= watch.paused_until_ms)
+    (watch, reading.boot_ms >= watch.paused_until_ms)
+}
+
+/// What is noted first in a boot. What was left of a pause goes on: a machine that starts again in the
+/// wrong time must not take it for the right one.
+fn begin(reading: &Reading, before: Option<ClockWatch>) -> ClockWatch {
+    let left_ms = before.map_or(0, |watch| {
+        let lived_ms = reading.newest_ms.saturating_sub(watch.anchor_ms).max(0).unsigned_abs();
+        watch.paused_until_ms.saturating_sub(lived_ms).min(CLOCK_PAUSE_MS)
+    });
+    ClockWatch {
+        boot: reading.boot,
+        anchor_ms: reading.newest_ms.saturating_sub_unsigned(reading.boot_ms),
+        paused_until_ms: if left_ms > 0 { reading.boot_ms.saturating_add(left_ms) } else { 0 },
+    }
 }
 
 #[cfg(test)]
@@ -98,7 +109,7 @@ mod tests {
 
         fn may_age(&mut self) -> bool {
             let (watch, may) = judge(&self.now, self.watch);
-            self.watch = watch;
+            self.watch = Some(watch);
             may
         }
 
@@ -171,6 +182,37 @@ mod tests {
         assert!(!machine.may_age());
         machine.now.wall_ms = right;
         assert!(machine.may_age());
+    }
+
+    #[test]
+    fn a_step_that_is_seen_only_after_something_was_stored_in_the_new_time_is_seen() {
+        let mut machine = Machine::new();
+        machine.pass(HOUR_MS);
+        (machine.now.boot, machine.now.boot_ms, machine.now.synchronised) = (boot(2), 5_000, false);
+        assert!(!machine.may_age(), "nobody vouches for it yet");
+        machine.now.wall_ms += 50 * YEAR_MS;
+        (machine.now.synchronised, machine.now.newest_ms) = (true, machine.now.wall_ms);
+        machine.pass(60_000);
+        assert!(!machine.may_age(), "the first answer of a time server was wrong, and a Run has ended since");
+    }
+
+    #[test]
+    fn a_reboot_does_not_end_a_pause() {
+        let mut machine = Machine::new();
+        machine.now.wall_ms += 50 * YEAR_MS;
+        assert!(!machine.may_age());
+        machine.pass(10 * HOUR_MS);
+        machine.now.newest_ms = machine.now.wall_ms;
+        machine.pass(60_000);
+        (machine.now.boot, machine.now.boot_ms) = (boot(2), 5_000);
+        assert!(!machine.may_age(), "it starts again in the wrong time");
+        machine.pass(13 * HOUR_MS);
+        assert!(!machine.may_age());
+        machine.pass(HOUR_MS);
+        assert!(machine.may_age(), "what was left of the day is over");
+        machine.now.newest_ms = machine.now.wall_ms;
+        (machine.now.boot, machine.now.boot_ms) = (boot(3), 5_000);
+        assert!(machine.may_age(), "and does not begin again");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use qinglet::store::access::{
     AddCredential, Bind, BootstrapOwner, FindStanding, ListAccess, ReissueOwner, RevokeCredential,
 };
 use qinglet::store::audit::{ListAudit, RecordDenial, RecordRejections};
-use qinglet::store::fire::{Due, Fire, FireAtBoot, ListDue, RecomputeAfter};
+use qinglet::store::fire::{Due, Fire, FireAtBoot, ListDue};
 use qinglet::store::lost::CloseLost;
 use qinglet::store::open::{self, Options};
 use qinglet::store::reconcile::Reconcile;
@@ -314,7 +314,6 @@ fn mutations() -> Vec<(&'static str, Act)> {
             }),
         ),
         ("FireAtBoot", act(|_| FireAtBoot { boot: Uuid::from_bytes([1; 16]), after: None, limit: 4 })),
-        ("RecomputeAfter", act(|_| RecomputeAfter { after_ms: -1 })),
         ("Complete, ownership not stored", act(|t| complete(&t.begun, 0))),
         ("Resolve", act(|t| Resolve { attempts: vec![t.ended.attempt] })),
         (

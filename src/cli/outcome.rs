@@ -40,6 +40,9 @@ pub fn sentence(run: &Value) -> String {
         },
         Some(RunState::TimedOut) => "was ended, because its time was up".into(),
         Some(RunState::Lost) => match code {
+            EXITED_WITHOUT_RECEIPT if attempt["createdAtMs"].is_i64() && attempt["startedAtMs"].is_null() => {
+                "is lost: its start was cut off before anything of it ran".into()
+            }
             EXITED_WITHOUT_RECEIPT => "is lost: its process is gone and left no word of how it ended".into(),
             RESOLVED_LOST => "is lost: nobody could say how it stands, and somebody called it lost".into(),
             OWNERSHIP_NOT_STORED => "is lost: it was stopped at once, because its start could not be stored".into(),
@@ -151,6 +154,11 @@ mod tests {
             (
                 json!({"status": "lost", "errorCode": "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT"}),
                 "is lost: its process is gone and left no word of how it ended",
+            ),
+            (
+                json!({"status": "lost", "errorCode": "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT",
+                       "latestAttempt": {"createdAtMs": 1, "startedAtMs": null}}),
+                "is lost: its start was cut off before anything of it ran",
             ),
             (json!({"status": "queued", "waitReason": "pids"}), "waits: too few process ids are free"),
             (json!({"status": "odd\u{1b}"}), "is in a state this version does not know: odd\\u{1b}"),

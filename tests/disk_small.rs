@@ -86,7 +86,9 @@ impl Small {
             if reply.status == 202 {
                 asked.accepted.push(reply.body["runId"].as_str().unwrap().to_owned());
             } else {
-                assert_eq!((reply.status, reply.code()), (503, "task_start_unavailable"), "{reply:?}");
+                // Reading the credential may share the commit that finds no space.
+                let words = ["task_start_unavailable", "authentication_unavailable"];
+                assert!(reply.status == 503 && words.contains(&reply.code()), "{reply:?}");
                 assert_eq!(reply.body["reason"], "storage_full", "{reply:?}");
                 asked.refused.push((body, reply));
             }

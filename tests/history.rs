@@ -219,5 +219,6 @@ fn ten_thousand_runs_and_their_logs_are_brought_below_the_caps_while_runs_go_on(
         done.then_some(totals)
     });
     assert_eq!(totals[0], KEPT, "and not more than need be");
-    assert!(taken(&logs).0 <= SHARE, "{} bytes", taken(&logs).0);
+    // What runs have written since the last round comes on top of the cap until the next one.
+    assert!(taken(&logs).0 <= SHARE + 1024 * 1024, "{} bytes", taken(&logs).0);
 }

@@ -73,7 +73,10 @@ impl Small {
 
     /// Asks for several runs while it is full.
     fn ask(&mut self) -> Asked {
-        let head = &self.bench.http("GET", "/tasks/next", None).body["task"];
+        let head = until("the task", || {
+            let reply = self.bench.http("GET", "/tasks/next", None);
+            (reply.status == 200).then(|| reply.body["task"].clone())
+        });
         let mut asked = Asked::default();
         for _ in 0..ASKED {
             self.mutations += 1;
@@ -87,9 +90,9 @@ impl Small {
                 asked.accepted.push(reply.body["runId"].as_str().unwrap().to_owned());
             } else {
                 // Reading the credential may share the commit that finds no space.
-                let words = ["task_start_unavailable", "authentication_unavailable"];
-                assert!(reply.status == 503 && words.contains(&reply.code()), "{reply:?}");
-                assert_eq!(reply.body["reason"], "storage_full", "{reply:?}");
+                assert!(reply.status == 503 && reply.code().ends_with("_unavailable"), "{reply:?}");
+                let reason = reply.body["reason"].as_str().unwrap_or_default();
+                assert!(["storage_full", "commit_unknown"].contains(&reason), "{reply:?}");
                 asked.refused.push((body, reply));
             }
         }
@@ -104,9 +107,14 @@ impl Small {
             self.bench.run_in(again.body["runId"].as_str().unwrap(), "succeeded");
         }
         for run in &asked.accepted {
-            self.bench.run_in(run, "succeeded");
-            assert_eq!(self.started(run), 1);
-            assert_eq!(self.bench.log(run), b"on\n");
+            let ended = until("an end", || {
+                let shown = self.run(run);
+                ["succeeded", "lost"].contains(&shown["status"].as_str().unwrap()).then_some(shown)
+            });
+            // Lost only where its start could not be stored: then nothing of it ran.
+            let ran = usize::from(ended["status"] == "succeeded");
+            assert_eq!(self.started(run), ran, "{ended}");
+            assert!(ran == 0 || self.bench.log(run) == b"on\n");
         }
         let runs = fs::read_to_string(&self.starts).unwrap();
         let once = runs.lines().all(|run| self.started(run) == 1);
@@ -152,8 +160,14 @@ fn full_for_a_while(test: &str, kib: u64) {
     let asked = small.ask();
     small.hold.release(2);
     for run in waiting.accepted.iter().chain(&asked.accepted) {
-        until("the reason to wait", || (small.run(run)["waitReason"] == "disk").then_some(()));
-        assert_eq!(small.started(run), 0);
+        // The store may cut its journal back meanwhile, which is room for a start: that one is not waiting
+        // any more, and how it ends is looked at below.
+        let waits = until("the reason to wait", || {
+            let shown = small.run(run);
+            let waits = shown["waitReason"] == "disk";
+            (waits || shown["status"] != "queued").then_some(waits)
+        });
+        assert!(!waits || small.started(run) == 0);
     }
     println!("{kib} KiB: {} accepted, {} refused", asked.accepted.len(), asked.refused.len());
     // Nobody is told that one of these succeeded, now or later; readers are answered.

@@ -114,7 +114,8 @@ impl Board {
             2 => Some(WaitReason::Pids),
             3 => Some(WaitReason::Memory),
             4 => Some(WaitReason::Disk),
-            _ => None,
+            // A start whose commit finds no space has a place already, and waits for the disk all the same.
+            _ => self.store_is_failing().then_some(WaitReason::Disk),
         }
     }
 

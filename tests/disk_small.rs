@@ -103,18 +103,24 @@ impl Small {
     fn assert_goes_on(&self, asked: &Asked) {
         for (body, refusal) in &asked.refused {
             let again = self.post(body);
-            assert_eq!(again.status, 202, "{refusal:?} then {again:?}");
+            // One of unknown outcome may have been stored: then the same request finds it.
+            let unknown = refusal.body["reason"] == "commit_unknown";
+            assert!(again.status == 202 || unknown && again.status == 200, "{refusal:?} then {again:?}");
             self.bench.run_in(again.body["runId"].as_str().unwrap(), "succeeded");
         }
         for run in &asked.accepted {
             let ended = until("an end", || {
                 let shown = self.run(run);
-                ["succeeded", "lost"].contains(&shown["status"].as_str().unwrap()).then_some(shown)
+                ["succeeded", "failed", "lost"].contains(&shown["status"].as_str().unwrap()).then_some(shown)
             });
-            // Lost only where its start could not be stored: then nothing of it ran.
+            // Otherwise only where its start could not be stored, which is then said: nothing of it ran.
+            let said = ended["errorCode"].as_str().unwrap_or_default();
+            assert!(ended["status"] == "succeeded" || said.starts_with("EXECUTOR_") || said.starts_with("RECOVERY_"));
             let ran = usize::from(ended["status"] == "succeeded");
             assert_eq!(self.started(run), ran, "{ended}");
-            assert!(ran == 0 || self.bench.log(run) == b"on\n");
+            // It ran while there was no space: its log may have a hole, and then says so.
+            let whole = ended["latestAttempt"]["logComplete"] == true;
+            assert!(ran == 0 || !whole || self.bench.log(run) == b"on\n", "{ended}");
         }
         let runs = fs::read_to_string(&self.starts).unwrap();
         let once = runs.lines().all(|run| self.started(run) == 1);
@@ -221,9 +227,7 @@ fn full_for_a_while(test: &str, kib: u64) {
     assert_eq!(verdict, "ok");
 }
 
-// Open: sometimes an accepted run shows no reason to wait while not a byte is left; see its `until`.
 #[test]
-#[ignore = "one wait in it is not yet sure to end; run it by name"]
 fn eight_mebibytes_that_are_full_for_a_while() {
     full_for_a_while("eight_mebibytes_that_are_full_for_a_while", 8 * 1024);
 }

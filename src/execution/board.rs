@@ -109,13 +109,17 @@ impl Board {
 
     /// Why queued Runs wait, if they do.
     pub fn wait_reason(&self) -> Option<WaitReason> {
+        // Starts and ends whose commits find no space hold their places: whatever else there is to wait for
+        // comes of that.
+        if self.store_is_failing() {
+            return Some(WaitReason::Disk);
+        }
         match self.wait.load(Ordering::Relaxed) {
             1 => Some(WaitReason::Capacity),
             2 => Some(WaitReason::Pids),
             3 => Some(WaitReason::Memory),
             4 => Some(WaitReason::Disk),
-            // A start whose commit finds no space has a place already, and waits for the disk all the same.
-            _ => self.store_is_failing().then_some(WaitReason::Disk),
+            _ => None,
         }
     }
 

@@ -169,6 +169,7 @@ impl Bench {
         let memory = std::path::Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let folder = parent.join(format!("qinglet-protocol-{}-{number}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
         let state = StateDir::create(&folder).unwrap();
         let lock = state.lock("test").unwrap();
         let options = || Options { limits: &EDGE, clock_ms: wall_ms, vfs: Some(faults::NAME.to_owned()) };

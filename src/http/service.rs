@@ -11,6 +11,7 @@ use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::evidence::Look;
 use crate::execution::logs::LogRead;
+use crate::model::capability::Capabilities;
 use crate::model::id::{AttemptId, Uuid};
 use crate::model::limits::{Limits, Profile, RESPONSE_BYTES_MAX};
 use crate::model::word;
@@ -32,6 +33,8 @@ pub struct Parts {
     pub profile: Profile,
     /// The numbers in force, settings included.
     pub limits: &'static Limits,
+    /// What the machine can do for a task.
+    pub capabilities: Arc<Capabilities>,
     /// What the engine shows of itself.
     pub board: Arc<Board>,
     /// Where the keys of secrets are.
@@ -58,6 +61,7 @@ pub struct Api {
     pub(super) authenticator: Authenticator,
     pub(super) profile: Profile,
     pub(super) limits: &'static Limits,
+    pub(super) capabilities: Arc<Capabilities>,
     pub(super) board: Arc<Board>,
     /// Taken by whoever seals: no key may go between a sealing and its commit.
     pub(super) keyring: Mutex<PathBuf>,
@@ -132,6 +136,7 @@ impl Api {
             store: parts.store,
             profile: parts.profile,
             limits: parts.limits,
+            capabilities: parts.capabilities,
             board: parts.board,
             keyring: Mutex::new(parts.keyring),
             logs: parts.logs,

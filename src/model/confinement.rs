@@ -50,7 +50,10 @@ impl RunAs {
         let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
         let sound = |name: &str| {
             let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b':' | b',' | b'/' | b'"' | b'\\');
-            !name.is_empty() && name.len() <= limits::ACCOUNT_BYTES_MAX && !name.starts_with('-') && name.bytes().all(plain)
+            !name.is_empty()
+                && name.len() <= limits::ACCOUNT_BYTES_MAX
+                && !name.starts_with('-')
+                && name.bytes().all(plain)
         };
         let both = sound(user) && group.is_none_or(sound);
         both.then(|| Self { user: user.to_owned(), group: group.map(str::to_owned) })
@@ -208,7 +211,9 @@ mod tests {
         assert_eq!(needs(json!({"nice": 5, "oomScoreAdj": 0, "runAs": "x"})), [""; 0]);
         assert_eq!(needs(json!({"nice": -1, "oomScoreAdj": -1})), ["raised-priority", "oom-protection"]);
         assert_eq!(
-            needs(json!({"requires": {"pids": 1, "memoryBytes": 1_048_576, "cpuPercent": 1, "capabilities": ["timeout"]}})),
+            needs(
+                json!({"requires": {"pids": 1, "memoryBytes": 1_048_576, "cpuPercent": 1, "capabilities": ["timeout"]}})
+            ),
             ["timeout", "memory-limit", "pids-limit", "cpu-limit"]
         );
     }

@@ -1,7 +1,9 @@
 //! What the system talks about, and nothing else: no I/O, no clock, no randomness of its own.
 //! Every other module may use this one; it uses none of them.
 
+pub mod capability;
 pub mod command;
+pub mod confinement;
 pub mod digest;
 pub mod event;
 pub mod id;
@@ -15,6 +17,7 @@ pub mod policy;
 pub mod record;
 pub mod retry;
 pub mod secret;
+pub mod size;
 pub mod task;
 pub mod trigger;
 pub mod word;

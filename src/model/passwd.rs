@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn users_and_groups_are_found_by_name_first_and_then_by_number() {
-        let passwd = "root:x:0:0:root:/root:/bin/ash\nbroken\n33:x:7:8::/odd:\nhttp:x:33:34::/www:/bin/false\nlast:x:9:9:::\n";
+        let passwd =
+            "root:x:0:0:root:/root:/bin/ash\nbroken\n33:x:7:8::/odd:\nhttp:x:33:34::/www:/bin/false\nlast:x:9:9:::\n";
         assert_eq!(user(passwd, "http").unwrap().gid, 34);
         assert_eq!(user(passwd, "33").unwrap().uid, 7, "a name wins");
         assert_eq!(user(passwd, "9").unwrap(), User { name: "last", uid: 9, gid: 9, home: "", shell: "" });

@@ -241,6 +241,7 @@ fn api(
         pepper: Pepper::load(&state.pepper_path()).unwrap(),
         profile: Profile::Edge,
         limits,
+        capabilities: Arc::default(),
         board: Arc::clone(&side.board),
         keyring: state.keyring_path(),
         logs: Arc::clone(logs) as Arc<dyn LogRead>,

@@ -34,7 +34,7 @@ fi
 fuzzer=$1 out=$2 seconds=$3
 shift 3
 mkdir -p "$out"
-QINGLET_FUZZ=list "$fuzzer" >"$out/targets"
+QINGLET_FUZZ=list "$fuzzer" >"$out/targets" 2>/dev/null
 for name in "$@"; do
     grep -q "^$name " "$out/targets" || { echo "there is no fuzz target $name; there are" $(cut -d' ' -f1 "$out/targets") >&2; exit 2; }
 done

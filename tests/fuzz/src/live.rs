@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const PEAK_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Runs after which everything that is made once has been made.
 const WARM: usize = 4096;
-/// What may stay after that for ever: nothing but what a table rounds up.
-const SLACK_BYTES: usize = 16 * 1024;
+/// What may come and go beside that: one request in the hands of other threads.
+const SLACK_BYTES: usize = 64 * 1024;
 
 struct Counting;
 

@@ -24,11 +24,15 @@ fn bounded(value: &Value, depth: usize, nodes: &mut usize) {
         Value::String(text) => assert!(text.len() <= JSON_STRING_BYTES_MAX),
         Value::Array(items) => {
             assert!(items.len() <= JSON_ENTRIES_MAX);
-            items.iter().for_each(|item| bounded(item, depth + 1, nodes));
+            for item in items {
+                bounded(item, depth + 1, nodes);
+            }
         }
         Value::Object(entries) => {
             assert!(entries.len() <= JSON_ENTRIES_MAX);
-            entries.values().for_each(|item| bounded(item, depth + 1, nodes));
+            for item in entries.values() {
+                bounded(item, depth + 1, nodes);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 mod body;
 mod cron;
 mod crontab;
+mod gate;
 mod handle;
 mod head;
 mod json;
@@ -37,6 +38,7 @@ macro_rules! target {
 /// Every target.
 pub const TARGETS: &[Target] = &[
     target!(head, 9000),
+    target!(gate, 9000),
     target!(body, 4096),
     target!(json, 4096),
     target!(receipt, 1024),

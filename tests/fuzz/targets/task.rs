@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
 fn accepted(command: &Command, value: &Value) {
     let spec = command.to_spec();
     assert!(spec.to_string().len() <= SPEC_BYTES_MAX);
-    let again = Command::from_spec(&spec).ok().expect("its own spec is accepted");
+    let Ok(again) = Command::from_spec(&spec) else { panic!("its own spec is refused: {spec}") };
     assert!(again == *command && again.to_spec() == spec, "the canonical form stays");
     assert!(command.argv().first().is_some_and(|program| program.starts_with('/')));
     assert!(command.argv().iter().all(|arg| !arg.contains('\0')));
@@ -52,7 +52,10 @@ fn accepted(command: &Command, value: &Value) {
     let task_ref = TaskRef { revision: 7, digest: Definition::digest(&stored) };
     assert_eq!(TaskRef::parse(&task_ref.to_string()), Some(task_ref));
     let compiled = Compiled::new(command, &project, &task, task_ref);
-    assert!(compiled.to_command(&project, &task, task_ref).as_ref() == Some(command), "what is launched is what was put");
+    assert!(
+        compiled.to_command(&project, &task, task_ref).as_ref() == Some(command),
+        "what is launched is what was put"
+    );
 }
 
 pub fn name(text: &str) -> Name {

@@ -4,7 +4,7 @@
 
 use qinglet::http::gate::Bounds;
 use qinglet::http::head::{self, Scan};
-use qinglet::http::message::{Answer, Request, Service};
+use qinglet::http::message::{Answer, Bearer, Request, Service};
 use qinglet::http::reply::{CONTINUE, Worked};
 use qinglet::http::routes::ROUTES;
 use qinglet::http::server::{Server, ServerOptions};
@@ -64,7 +64,7 @@ struct Teller;
 
 impl Service for Teller {
     fn answer(&self, request: &Request) -> Answer {
-        let bearer = request.bearer.as_ref().map(|bearer| bearer.expose()).unwrap_or_default();
+        let bearer = request.bearer.as_ref().map(Bearer::expose).unwrap_or_default();
         let body = told(request.route.operation, bearer, &request.body).into_bytes();
         Answer { status: 200, body, retry_after: None }
     }

@@ -203,6 +203,11 @@ pub fn repacked(bytes: &[u8]) -> Option<Vec<u8>> {
     let (dumpable, _) = unpack_header(*header).filter(|(_, length)| *length == body.len())?;
     let view = unpack(body).ok()?;
     let text = |text: &CStr| text.to_str().ok().map(str::to_owned);
+    // A value lies where its variable does, so the place in memory says which it is.
+    let place = |value: &[u8]| {
+        let same = |entry: &&CStr| entry.to_bytes_with_nul().as_ptr_range().contains(&value.as_ptr());
+        view.env.iter().position(same)
+    };
     let variable = |entry: &&CStr| entry.to_str().ok()?.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
     let orders = Orders {
         run: view.run,
@@ -219,6 +224,8 @@ pub fn repacked(bytes: &[u8]) -> Option<Vec<u8>> {
         grace_ms: view.grace_ms,
         drain_grace_ms: view.drain_grace_ms,
         leftovers: view.leftovers,
+        has_secrets: view.has_secrets,
+        redact: view.redact.iter().map(|(value, name)| Some((place(value)?, text(name)?))).collect::<Option<_>>()?,
     };
     pack(&orders, Manner { dumpable, crash_at: view.crash_at.to_str().ok()? }).ok()
 }

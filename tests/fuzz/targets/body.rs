@@ -85,6 +85,7 @@ fn api() -> (Api, Admitted) {
     let api = Api::new(Parts {
         store: store.clone(),
         pepper: Pepper::load(&state.pepper_path()).expect("a pepper"),
+        keyring: state.keyring_path(),
         profile: Profile::Edge,
         limits: &EDGE,
         board: Arc::new(Board::default()),

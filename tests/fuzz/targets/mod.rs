@@ -9,9 +9,12 @@ mod gate;
 mod handle;
 mod head;
 mod json;
+mod keyring;
 mod orders;
 mod passwd;
 mod receipt;
+mod redact;
+mod secretref;
 mod stat;
 mod task;
 mod token;
@@ -53,4 +56,7 @@ pub const TARGETS: &[Target] = &[
     target!(token, 128),
     target!(orders, 1024),
     target!(passwd, 512),
+    target!(keyring, 1024),
+    target!(secretref, 512),
+    target!(redact, 1024),
 ];

@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
     let want: Vec<u8> = kept.map(|(byte, _)| *byte).collect();
     assert_eq!(without_names(&whole), want);
     let places = covered.chunk_by(|one, next| one == next).filter(|run| run[0]).count();
-    assert!(whole.iter().filter(|byte| **byte == MARK).count() >= places, "a name for every place");
+    assert!(whole.split(|byte| *byte == MARK).count() > places, "a name for every place");
     let pieces = redacted(&values, output.chunks(usize::from(*step) + 1)).expect("the same values");
     assert_eq!(without_names(&pieces), want, "however it is cut");
 }

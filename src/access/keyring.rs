@@ -174,6 +174,13 @@ impl Keyring {
         text
     }
 
+    /// The text as it is written to the file, for tests that feed any bytes in.
+    #[cfg(debug_assertions)]
+    #[doc(hidden)]
+    pub fn written(&self) -> Zeroizing<String> {
+        self.to_text()
+    }
+
     /// The active key's id.
     pub fn active(&self) -> &str {
         &self.active

@@ -178,7 +178,7 @@ fn what_cannot_be_a_value_is_refused_with_the_way_out_and_never_repeated() {
         (b"\n", "no value"),
         (b"a\0b", "NUL"),
         (b"\xff\xfe-not-text", "base64"),
-        (&[b'x'; 16 * 1024 + 1], "longer than 16384"),
+        (&vec![b'x'; 16 * 1024 + 1], "longer than 16384"),
     ] {
         let done = set_as(&bench, &[], "n", value);
         assert_eq!(done.code, 2, "{}", done.stderr);
@@ -222,7 +222,8 @@ fn no_value_is_in_any_file_answer_or_process_but_the_tasks_own() {
     let run = bench.start("t");
     let pid: i32 = until("the task", || fs::read_to_string(&mark).ok()).trim().parse().unwrap();
     // While it runs: the daemon's and the shim's command lines and environments.
-    let shim = support::tree::below(bench.pid()).into_iter().map(|found| found.pid).find(|child| *child != pid).unwrap();
+    let shim =
+        support::tree::below(bench.pid()).into_iter().map(|found| found.pid).find(|child| *child != pid).unwrap();
     for (who, pid) in [("daemon", bench.pid()), ("shim", shim)] {
         for file in ["cmdline", "environ"] {
             let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();

@@ -18,11 +18,11 @@ fn distance(a: &str, b: &str) -> usize {
         row[0] = i;
         for j in 1..=b.len() {
             let changed = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = changed.min(last[j] + 1).min(row[j - 1] + 1);
+            let mut cost = changed.min(last[j] + 1).min(row[j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(before[j - 2] + 1);
+                cost = cost.min(before[j - 2] + 1);
             }
-            row[j] = least;
+            row[j] = cost;
         }
     }
     row[b.len()]

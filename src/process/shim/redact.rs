@@ -191,7 +191,9 @@ mod tests {
         let values = values.iter().map(|(value, name)| (value.as_bytes(), name.as_bytes()));
         let mut redactor = Redactor::new(values).unwrap();
         let mut out = Vec::new();
-        pieces.iter().for_each(|piece| redactor.push(piece, |bytes| out.extend_from_slice(bytes)));
+        for piece in pieces {
+            redactor.push(piece, |bytes| out.extend_from_slice(bytes));
+        }
         redactor.finish(|bytes| out.extend_from_slice(bytes));
         out
     }

@@ -11,6 +11,9 @@ mod memory;
 mod output;
 mod program;
 mod redact;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use redact::redacted;
 mod user;
 mod watch;
 

@@ -181,10 +181,10 @@ fn a_task_runs_as_its_user_with_the_users_groups_and_nothing_of_roots() {
     if !has(test, &bench, &["run-as"]) {
         return;
     }
-    let text = "id -u; id -g; grep -E '^(Groups|CapEff|NoNewPrivs)' /proc/self/status; echo $HOME $USER; \
+    let program = "id -u; id -g; grep -E '^(Groups|CapEff|NoNewPrivs)' /proc/self/status; echo $HOME $USER; \
                 echo named >/dev/stderr; cat /proc/self/oom_score_adj; \
                 echo -900 2>/dev/null >/proc/self/oom_score_adj || echo kept";
-    bench.shell_with("other", &["--run-as", "1:1"], text);
+    bench.shell_with("other", &["--run-as", "1:1"], program);
     let (run, code) = bench.run_wait("other");
     let log = String::from_utf8(bench.log(run["id"].as_str().unwrap())).unwrap();
     assert_eq!(code, 0, "{run} {log}");

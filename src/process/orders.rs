@@ -278,6 +278,7 @@ pub fn repacked(bytes: &[u8]) -> Option<Vec<u8>> {
         let same = |entry: &&CStr| entry.to_bytes_with_nul().as_ptr_range().contains(&value.as_ptr());
         view.env.iter().position(same)
     };
+    let groups = view.groups.iter().map(PlanView::owned).collect::<Option<_>>()?;
     let variable = |entry: &&CStr| entry.to_str().ok()?.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
     let orders = Orders {
         run: view.run,
@@ -296,6 +297,12 @@ pub fn repacked(bytes: &[u8]) -> Option<Vec<u8>> {
         leftovers: view.leftovers,
         has_secrets: view.has_secrets,
         redact: view.redact.iter().map(|(value, name)| Some((place(value)?, text(name)?))).collect::<Option<_>>()?,
+        confined: Confined {
+            groups,
+            account: view.account.clone(),
+            nice: view.nice,
+            oom_score_adj: view.oom_score_adj,
+        },
     };
     pack(&orders, Manner { dumpable, crash_at: view.crash_at.to_str().ok()? }).ok()
 }
@@ -477,7 +484,7 @@ mod tests {
         let [plan] = &plans()[..] else { panic!("one") };
         assert_eq!((group.folder, group.oom), (&*plan.folder, plan.oom));
         let settings = group.settings.iter().map(|(file, value)| (file.to_str().unwrap(), value.to_str().unwrap()));
-        let told = plan.settings.iter().map(|setting| (setting.file, setting.value.as_str()));
+        let told = plan.settings.iter().map(|setting| (&*setting.file, setting.value.as_str()));
         assert!(settings.eq(told) && !plan.settings.is_empty());
     }
 

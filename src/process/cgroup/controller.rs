@@ -3,6 +3,7 @@
 use crate::model::capability::Capability;
 use crate::model::confinement::Requires;
 use crate::model::limits::CPU_PERIOD_US;
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +56,7 @@ impl Controller {
 
     /// What to write into which file of a group, in this order. `has` tells which files there are.
     pub(super) fn settings(self, is_v2: bool, limit: i64, has: impl Fn(&str) -> bool) -> Vec<Setting> {
-        let set = |file, value: String| Setting { file, value };
+        let set = |file: &'static str, value: String| Setting { file: file.into(), value };
         let quota_us = limit.saturating_mul(CPU_PERIOD_US / 100);
         match (self, is_v2) {
             (Self::Memory, true) => {
@@ -87,7 +88,7 @@ impl Controller {
 /// A value for a file of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    pub(in crate::process) file: &'static str,
+    pub(in crate::process) file: Cow<'static, str>,
     pub(in crate::process) value: String,
 }
 
@@ -133,18 +134,29 @@ pub(in crate::process) struct PlanView<'a> {
     pub(in crate::process) oom: OomCount,
 }
 
+#[cfg(debug_assertions)]
+impl PlanView<'_> {
+    /// The plan it was made of; `None`: it holds what no plan does.
+    pub(in crate::process) fn owned(&self) -> Option<Plan> {
+        let text = |text: &CStr| text.to_str().map(str::to_owned).ok();
+        let setting = |(file, value): &(&CStr, &CStr)| Some(Setting { file: text(file)?.into(), value: text(value)? });
+        let settings = self.settings.iter().map(setting).collect::<Option<_>>()?;
+        Some(Plan { folder: self.folder.into(), settings, oom: self.oom })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(controller: Controller, is_v2: bool, limit: i64, files: &[&str]) -> Vec<(&'static str, String)> {
+    fn told(controller: Controller, is_v2: bool, limit: i64, files: &[&str]) -> Vec<(Cow<'static, str>, String)> {
         let settings = controller.settings(is_v2, limit, |file| files.contains(&file));
         settings.into_iter().map(|setting| (setting.file, setting.value)).collect()
     }
 
     #[test]
     fn memory_counts_swap_wherever_the_kernel_does_and_else_uses_none() {
-        let text = |file, value: &str| (file, value.to_owned());
+        let text = |file: &'static str, value: &str| (Cow::from(file), value.to_owned());
         let v2 = told(Controller::Memory, true, 4096, &["memory.swap.max"]);
         assert_eq!(v2, [text("memory.max", "4096"), text("memory.swap.max", "0")]);
         assert_eq!(told(Controller::Memory, true, 4096, &[]), [text("memory.max", "4096")]);
@@ -156,9 +168,9 @@ mod tests {
 
     #[test]
     fn a_hundred_percent_are_one_core() {
-        assert_eq!(told(Controller::Cpu, true, 100, &[]), [("cpu.max", "100000 100000".to_owned())]);
-        let v1 = [("cpu.cfs_period_us", "100000".to_owned()), ("cpu.cfs_quota_us", "250000".to_owned())];
+        assert_eq!(told(Controller::Cpu, true, 100, &[]), [("cpu.max".into(), "100000 100000".to_owned())]);
+        let v1 = [("cpu.cfs_period_us".into(), "100000".to_owned()), ("cpu.cfs_quota_us".into(), "250000".to_owned())];
         assert_eq!(told(Controller::Cpu, false, 250, &[]), v1);
-        assert_eq!(told(Controller::Pids, true, 3, &[]), [("pids.max", "3".to_owned())]);
+        assert_eq!(told(Controller::Pids, true, 3, &[]), [("pids.max".into(), "3".to_owned())]);
     }
 }

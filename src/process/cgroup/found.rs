@@ -153,7 +153,7 @@ fn try_out(controller: Controller, place: &Place, instance: &str, throwaway: i32
 fn limit(controller: Controller, is_v2: bool, group: &Path, throwaway: i32) -> Result<bool, Trouble> {
     let has = |file: &str| group.join(file).exists();
     for setting in controller.settings(is_v2, controller.sample(), has) {
-        set(group, setting.file, setting.value.as_bytes()).map_err(|e| Refused("a group takes no limit", e))?;
+        set(group, &setting.file, setting.value.as_bytes()).map_err(|e| Refused("a group takes no limit", e))?;
     }
     set(group, "cgroup.procs", throwaway.to_string().as_bytes())
         .map_err(|e| Refused("no process can be moved into a group", e))?;

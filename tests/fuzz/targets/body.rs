@@ -83,6 +83,7 @@ fn api() -> (Api, Admitted) {
     init_owner(&state, &store).expect("an owner");
     let token = std::fs::read_to_string(state.owner_token_path()).expect("the owner's token");
     let api = Api::new(Parts {
+        capabilities: Arc::default(),
         store: store.clone(),
         pepper: Pepper::load(&state.pepper_path()).expect("a pepper"),
         keyring: state.keyring_path(),

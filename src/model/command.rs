@@ -1,8 +1,8 @@
 //! `qinglong/command@v1`: what a task runs, checked and in its one canonical form
 //! (spec/control section 3, design D14).
 //!
-//! A field whose machinery is not built yet is refused by name, never ignored: a timeout that is
-//! accepted and not kept would be a lie.
+//! A field that is not known is refused by name, never ignored: a timeout that is accepted and not
+//! kept would be a lie.
 
 use super::confinement::Confinement;
 use super::limits;
@@ -104,7 +104,7 @@ pub struct Command {
 /// Why a spec was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecError {
-    /// The field is known but what it asks for is not built.
+    /// The field is known but this version does not have what it asks for.
     Unsupported {
         /// The field's path.
         field: &'static str,

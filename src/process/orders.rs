@@ -85,14 +85,14 @@ impl Confined {
     }
 
     fn pack(&self, out: &mut Packer) {
-        out.count(self.nice.unwrap_or_default() as usize);
-        out.count(self.oom_score_adj.unwrap_or_default() as usize);
-        let (uid, gid, groups) = self.account.clone().unwrap_or_default();
-        out.count(uid as usize);
-        out.count(gid as usize);
-        out.count(groups.len());
-        for group in groups {
-            out.count(group as usize);
+        for number in [self.nice, self.oom_score_adj].into_iter().flatten() {
+            out.count(number as usize);
+        }
+        if let Some((uid, gid, groups)) = &self.account {
+            let ids = [*uid as usize, *gid as usize, groups.len()];
+            for id in ids.into_iter().chain(groups.iter().map(|group| *group as usize)) {
+                out.count(id);
+            }
         }
         out.count(self.groups.len());
         for group in &self.groups {
@@ -107,13 +107,14 @@ impl Confined {
     }
 
     fn packed_len(&self) -> usize {
-        let ids = self.account.as_ref().map_or(0, |(_, _, groups)| groups.len());
+        let ids = self.account.as_ref().map_or(0, |(_, _, groups)| 3 + groups.len());
+        let numbers = [self.nice, self.oom_score_adj].iter().flatten().count() + ids + 1;
         let group = |group: &Plan| {
             let settings = group.settings.iter();
             let settings = settings.map(|setting| setting.file.len() + setting.value.len() + 2 * AROUND);
             group.folder.as_os_str().len() + AROUND + 2 * 4 + settings.sum::<usize>()
         };
-        (6 + ids) * 4 + self.groups.iter().map(group).sum::<usize>()
+        numbers * 4 + self.groups.iter().map(group).sum::<usize>()
     }
 }
 
@@ -396,7 +397,9 @@ impl<'a> Reader<'a> {
         let (log_artifact, cwd) = (self.text()?, self.text()?);
         let (argv, env) = (self.texts()?, self.texts()?);
         let redact = self.redact(&env)?;
-        let (nice, oom_score_adj, account) = (self.signed()?, self.signed()?, self.account()?);
+        let nice = if has(FLAG_NICE) { Some(self.signed()?) } else { None };
+        let oom_score_adj = if has(FLAG_OOM) { Some(self.signed()?) } else { None };
+        let account = if has(FLAG_ACCOUNT) { Some(self.account()?) } else { None };
         let groups = self.groups()?;
         Some(OrdersView {
             run,
@@ -417,9 +420,9 @@ impl<'a> Reader<'a> {
             env,
             redact,
             groups,
-            account: has(FLAG_ACCOUNT).then_some(account),
-            nice: has(FLAG_NICE).then_some(nice),
-            oom_score_adj: has(FLAG_OOM).then_some(oom_score_adj),
+            account,
+            nice,
+            oom_score_adj,
         })
     }
 }

@@ -20,8 +20,8 @@ enter() { echo $$ >"$1/cgroup.procs"; }
 
 weight() { cat "/proc/$1/oom_score_adj"; }
 
-# shims: the daemon's children, by their name.
-shims() { pgrep qinglet-shim; }
+# named NAME: the processes of this name.
+named() { grep -lx "$1" /proc/[0-9]*/comm 2>/dev/null | cut -d/ -f3; }
 
 prepare() {
     mount -t cgroup2 none $top
@@ -33,8 +33,8 @@ prepare() {
     qinglet task add eater --memory 8MiB --shell 'x=0123456789abcdef; while :; do x=$x$x; done' >/dev/null
     qinglet task add held --memory 16MiB --pids 5 --cpu 50 --shell 'exec sleep 1000' >/dev/null
     qinglet task add plain --shell 'exec sleep 1000' >/dev/null
-    qinglet task add kept --oom-score-adj -500 --nice -5 --shell 'cat /proc/self/oom_score_adj; nice' >/dev/null
-    qinglet task add other --run-as http --shell 'id -u; id -g; id -G; echo $HOME; echo well >/dev/stderr' >/dev/null
+    qinglet task add kept --oom-score-adj -500 --nice -5 --shell 'cat /proc/self/oom_score_adj; cut -d" " -f19 /proc/self/stat' >/dev/null
+    qinglet task add other --run-as http --shell 'id -u; id -g; id -G; echo $HOME; echo well >/proc/self/fd/2' >/dev/null
 }
 
 everything_works() {
@@ -53,8 +53,8 @@ in_the_root_of_the_tree() {
     check "daemon and shim are the last to be killed" equal "$(weight "$daemon")" -900
     plain=$(qinglet run plain)
     until [ "$(word status "$plain")" = running ]; do sleep 0.1; done
-    shim=$(shims)
-    user=$(pgrep -x sleep)
+    shim=$(named qinglet-shim)
+    user=$(named sleep)
     check "the shim too" equal "$(weight "$shim")" -900
     check "a task is not" equal "$(weight "$user")" 0
     qinglet stop "$plain" --wait >/dev/null 2>&1
@@ -83,7 +83,7 @@ in_a_group_of_its_own() {
     group=$(find $own -type d -name 'qinglet-*.*')
     limits=$(cd "$group" && echo $(cat memory.max memory.swap.max pids.max cpu.max 2>/dev/null))
     check "its limits are those" [ "$limits" = "16777216 0 5 50000 100000" -o "$limits" = "16777216 5 50000 100000" ]
-    check "the task alone is in it" equal "$(cat "$group/cgroup.procs")" "$(pgrep -x sleep)"
+    check "the task alone is in it" equal "$(cat "$group/cgroup.procs")" "$(named sleep)"
 }
 
 over_a_restart() {
@@ -100,7 +100,7 @@ over_a_restart() {
     qinglet stop "$second" --wait >/dev/null 2>&1
     check "which goes with it" equal "$(groups)" 1
     kill_daemon
-    kill -9 $(shims)
+    kill -9 $(named qinglet-shim)
     sleep 1
     check "a shim that is killed leaves its group" equal "$(groups)" 1
     enter $own/qinglet-daemon

@@ -2,18 +2,23 @@
 //! Every other module may use this one; it uses none of them.
 
 pub mod command;
+pub mod config;
 pub mod digest;
 pub mod event;
 pub mod id;
 pub mod json;
 pub mod life;
 pub mod limits;
+pub mod log_level;
 pub mod name;
 pub mod nearest;
+pub mod on_stop;
 pub mod passwd;
 pub mod policy;
 pub mod record;
 pub mod retry;
+pub mod setting_limit;
+pub mod settings;
 pub mod task;
 pub mod trigger;
 pub mod word;

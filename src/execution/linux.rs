@@ -47,8 +47,8 @@ pub struct Linux {
     pub state_dir: PathBuf,
     /// What the machine adds to environments.
     pub around: Surroundings,
-    /// The profile's numbers.
-    pub limits: &'static Limits,
+    /// The numbers in force.
+    pub limits: Limits,
 }
 
 impl Linux {

@@ -13,6 +13,7 @@ use crate::execution::evidence::Look;
 use crate::execution::logs::LogRead;
 use crate::model::id::{AttemptId, Uuid};
 use crate::model::limits::{Limits, Profile, RESPONSE_BYTES_MAX};
+use crate::model::settings::InForce;
 use crate::model::word;
 use crate::store::Store;
 use std::fmt;
@@ -29,8 +30,10 @@ pub struct Parts {
     pub pepper: Pepper,
     /// Which profile's numbers these are.
     pub profile: Profile,
-    /// The numbers in force, settings included.
+    /// The numbers as they were at the start; those that may change meanwhile are in `settings`.
     pub limits: &'static Limits,
+    /// The settings in force.
+    pub settings: Arc<InForce>,
     /// What the engine shows of itself.
     pub board: Arc<Board>,
     /// Reads logs.
@@ -55,6 +58,7 @@ pub struct Api {
     pub(super) authenticator: Authenticator,
     pub(super) profile: Profile,
     pub(super) limits: &'static Limits,
+    pub(super) settings: Arc<InForce>,
     pub(super) board: Arc<Board>,
     pub(super) logs: Arc<dyn LogRead>,
     pub(super) look: Arc<dyn Look>,
@@ -122,6 +126,7 @@ impl Api {
             store: parts.store,
             profile: parts.profile,
             limits: parts.limits,
+            settings: parts.settings,
             board: parts.board,
             logs: parts.logs,
             look: parts.look,

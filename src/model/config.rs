@@ -215,15 +215,9 @@ mod tests {
                 "`limits.queued` is unknown; the nearest known key is `limits.queuedRuns`",
             ),
             (r#"{"state": 1}"#, "`state` must be a string, not such a number"),
-            (
-                r#"{"state": "s"}"#,
-                "`state` must be an absolute path of at most 1024 bytes without control characters",
-            ),
+            (r#"{"state": "s"}"#, "`state` must be an absolute path of at most 1024 bytes without control characters"),
             (r#"{"logLevel": "loud"}"#, "`logLevel` must be error, warn, info or debug"),
-            (
-                r#"{"listen": "localhost:1"}"#,
-                "`listen` must be an address and a port, like 127.0.0.1:7370 or [::1]:0",
-            ),
+            (r#"{"listen": "localhost:1"}"#, "`listen` must be an address and a port, like 127.0.0.1:7370 or [::1]:0"),
             (r#"{"listen": null}"#, "`listen` must be a string, not null; leave it out"),
             (r#"{"limits": []}"#, "`limits` must be a JSON object, not a list"),
             (r#"{"limits": {"logDays": 0}}"#, "`limits.logDays` is 0 and must be from 1 to 3650"),

@@ -1,6 +1,6 @@
 //! The numbers of a profile that a configuration may set, and within which bounds.
 
-use super::limits::{DAY_MS, Limits, LOG_BYTES_MAX, LOG_BYTES_MIN, Profile};
+use super::limits::{DAY_MS, LOG_BYTES_MAX, LOG_BYTES_MIN, Limits, Profile};
 
 /// One number that may be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -266,7 +266,9 @@ mod tests {
         let refused = |file: &str| Settings::resolve(&Config::default(), &config(file)).unwrap_err();
         assert!(refused(r#"{"listen": "127.0.0.1:1", "api": "off"}"#).contains("`listen` needs the API"));
         let many = r#"{"limits": {"activeAttempts": 17}}"#;
-        assert!(refused(many).contains("`limits.activeAttempts` is 17; under the profile edge it must be from 1 to 16"));
+        assert!(
+            refused(many).contains("`limits.activeAttempts` is 17; under the profile edge it must be from 1 to 16")
+        );
         assert!(refused(r#"{"limits": {"logBytes": 65536}}"#).contains("`limits.attemptLogBytes` is 4194304"));
         assert!(refused(r#"{"logs": "/x", "runtime": "/x"}"#).contains("same folder"));
         assert!(refused(r#"{"logs": "/x", "state": "/x"}"#).contains("state folder itself"));

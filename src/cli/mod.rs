@@ -12,6 +12,7 @@ mod check;
 mod client;
 mod command;
 mod context;
+mod doctor;
 mod events;
 mod failure;
 mod follow;
@@ -79,7 +80,7 @@ const COMMANDS: &[Command] = &[
     audit::COMMAND,
     check::COMMAND,
     Command::later("secret", "keep secrets for tasks"),
-    Command::later("doctor", "look at the system"),
+    doctor::COMMAND,
     Command::later("backup", "copy the state"),
     Command::later("restore", "take a copy back"),
 ];

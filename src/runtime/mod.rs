@@ -5,6 +5,7 @@ mod check;
 mod config_file;
 mod ears;
 mod init;
+pub mod look;
 mod reload;
 mod say;
 mod stop;

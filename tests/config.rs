@@ -87,7 +87,7 @@ fn other_commands_find_the_state_the_same_way() {
     let mut bench = Bench::new();
     let elsewhere = bench.root().join("elsewhere");
     let named = bench.root().join("named.json");
-    fs::write(&named, format!("{{\"state\": {:?}}}", elsewhere)).unwrap();
+    fs::write(&named, format!("{{\"state\": {elsewhere:?}}}")).unwrap();
     let alone = |args: &[&str]| Output::of(&mut bench.command_alone(args));
     let with = |args: &[&str]| alone(&[&["--config", named.to_str().unwrap()][..], args].concat());
     assert_eq!(with(&["init"]).code, 0);
@@ -161,6 +161,24 @@ fn a_hangup_changes_what_it_may_and_names_what_needs_a_restart() {
 }
 
 #[test]
+fn history_and_audit_are_cut_to_what_a_hangup_sets() {
+    let mut bench = Bench::ready();
+    bench.serve(&[]);
+    bench.shell("quick", ":");
+    for _ in 0..103 {
+        bench.start("quick");
+    }
+    let count = |args: &[&str]| bench.json_lines(args).len();
+    let runs = || count(&["runs", "--limit", "1000"]);
+    until("every run to end", || (count(&["runs", "--limit", "1000", "--status", "succeeded"]) == 103).then_some(()));
+    assert!(count(&["audit", "--limit", "1000"]) > 103);
+    bench.config(r#"{"limits": {"historyRuns": 100, "auditRows": 100}}"#);
+    tree::signal(bench.pid(), libc::SIGHUP);
+    until("three runs to be forgotten", || (runs() == 100).then_some(()));
+    until("the audit to be cut", || (count(&["audit", "--limit", "1000"]) == 100).then_some(()));
+}
+
+#[test]
 fn logs_and_sockets_go_where_they_are_put_and_receipts_stay() {
     let mut bench = Bench::ready();
     let (logs, runtime) = (bench.root().join("memory/logs"), bench.root().join("memory/run"));
@@ -198,6 +216,20 @@ fn logs_and_sockets_go_where_they_are_put_and_receipts_stay() {
     assert_eq!(bench.stop(), 0);
     fs::remove_file(bench.root().join("config.json")).unwrap();
     bench.serve(&[]);
+    assert_eq!(bench.cli(&["status"]).code, 0);
+}
+
+#[test]
+fn a_state_behind_a_link_keeps_its_own_folders() {
+    let bench = Bench::new();
+    let root = bench.root();
+    fs::create_dir(root.join("real")).unwrap();
+    symlink(root.join("real"), root.join("link")).unwrap();
+    let mut bench = Bench::at(&root.join("link/state"));
+    bench.init();
+    bench.serve(&[]);
+    let state = bench.state();
+    assert!(!state.join("runtime").exists() && !state.join("run/lock").exists(), "they are where they always are");
     assert_eq!(bench.cli(&["status"]).code, 0);
 }
 

@@ -1,6 +1,6 @@
 //! The numbers of a profile that a configuration may set, and within which bounds.
 
-use super::limits::{DAY_MS, LOG_BYTES_MAX, LOG_BYTES_MIN, Limits, Profile};
+use super::limits::{DAY_MS, LAUNCH_QUEUE, LOG_BYTES_MAX, LOG_BYTES_MIN, Limits, Profile};
 
 /// One number that may be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,6 +109,8 @@ impl SettingLimit {
         }
     }
 }
+
+const _: () = assert!(ActiveAttempts.widest().1 <= LAUNCH_QUEUE as i64);
 
 #[cfg(test)]
 mod tests {

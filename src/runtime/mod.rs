@@ -262,6 +262,9 @@ fn control(
     reload: &dyn Fn(&mut Engine<Linux>),
 ) {
     loop {
+        if ears.take_hung_up() {
+            reload(engine);
+        }
         let engine_due = engine.turn().map(|ms| clock::boottime_ms() + ms as i64);
         if let Some(counts) = rejections.due(clock::boottime_ms()) {
             let (kept, again) = (rejections.clone(), counts.clone());
@@ -280,9 +283,6 @@ fn control(
         }
         if ears.stops() > 0 {
             return;
-        }
-        if ears.take_hung_up() {
-            reload(engine);
         }
     }
 }

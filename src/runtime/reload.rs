@@ -20,16 +20,14 @@ pub(super) fn reload(options: &ServeOptions, in_force: &InForce, engine: &mut En
         }
     };
     let limits = settings.limits();
-    if limits != before.limits() {
-        engine.set_limits(&limits);
-        engine.host_mut().limits = limits;
-        // A store that is too busy to hear of it takes the old numbers on, so it is said.
-        store.post(UseLimits(limits), |done| {
-            if done.is_err() {
-                say("warn", "reload_delayed", "the store did not take the new limits; send SIGHUP again");
-            }
-        });
-    }
+    engine.set_limits(&limits);
+    engine.host_mut().limits = limits;
+    // Every time, so that a store that was too busy to hear of it can be told again.
+    store.post(UseLimits(limits), |done| {
+        if done.is_err() {
+            say("warn", "reload_delayed", "the store did not take the new limits; send SIGHUP again");
+        }
+    });
     let path = options.file.path.display();
     let list = |keys: Vec<String>| keys.join(", ");
     // Said by the more talkative of the two levels, so that the change of the level itself is seen.

@@ -21,23 +21,19 @@ const POINTER: &str = "runtime";
 impl StateDir {
     /// Puts the log folder there: made, private and ours.
     pub fn put_logs(&mut self, path: &Path) -> Result<(), StateError> {
-        let path = absolute(path)?;
-        if path != self.logs {
-            self.logs = made(&path, LOGS)?;
-        }
+        self.logs = made(path, LOGS)?;
         self.apart()
     }
 
     /// Puts the runtime folder there: made, private and ours alone, as long as the lock lives. Says so
     /// to whoever knows the state folder only. `None`: it is the state's own, which has its lock.
     pub fn put_runtime(&mut self, path: &Path, holder: &str) -> Result<Option<StateLock>, StateError> {
-        let path = absolute(path)?;
-        if path == self.path().join(RUNTIME_NAME) {
+        self.runtime = made(path, RUNTIME)?;
+        self.apart()?;
+        if self.runtime == self.path().join(RUNTIME_NAME) {
             remove(&self.path().join(POINTER))?;
             return Ok(None);
         }
-        self.runtime = made(&path, RUNTIME)?;
-        self.apart()?;
         let lock = take_lock(&self.runtime, holder, RUNTIME)?;
         point(self.path(), &self.runtime)?;
         Ok(Some(lock))
@@ -68,6 +64,7 @@ pub fn runtime_of(state: &Path) -> PathBuf {
 }
 
 fn made(path: &Path, named: Named) -> Result<PathBuf, StateError> {
+    let path = &absolute(path)?;
     if let Some(parent) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(|e| cannot("make", parent, &e))?;
     }

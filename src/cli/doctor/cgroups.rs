@@ -19,6 +19,7 @@ struct Controller {
     writable: bool,
 }
 
+/// Looks, and decides.
 pub fn look(_: &Place) -> Finding {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let available = |group: &Path| fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();

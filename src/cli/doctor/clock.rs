@@ -8,6 +8,7 @@ use crate::model::id::Uuid;
 use crate::runtime::look;
 use crate::schedule::trust::{BUILT_AT_MS, Reading, is_trusted};
 
+/// Looks, and decides.
 pub fn look(place: &Place) -> Finding {
     let reading = Reading {
         boot: Uuid::from_bytes([0; 16]),

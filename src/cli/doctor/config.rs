@@ -7,6 +7,7 @@ use crate::model::settings::Settings;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
+/// Looks, and decides.
 pub fn look(place: &Place) -> Finding {
     let read = place.file.read().map_err(|unusable| unusable.sentence);
     let together = read.and_then(|config| {

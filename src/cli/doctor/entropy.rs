@@ -4,6 +4,7 @@ use super::finding::Finding;
 use super::place::Place;
 use crate::runtime::look;
 
+/// Looks, and decides.
 pub fn look(_: &Place) -> Finding {
     decide(look::has_entropy().map_err(|error| error.to_string()))
 }

@@ -38,6 +38,7 @@ const NAMES: &[(u32, &str)] = &[
     (0x2fc1_2fc1, "zfs"),
 ];
 
+/// Looks, and decides.
 pub fn look(place: &Place) -> Finding {
     let path = Place::nearest(&place.state);
     let shown = path.display().to_string();

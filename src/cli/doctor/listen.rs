@@ -2,14 +2,19 @@
 
 use super::finding::Finding;
 use super::place::Place;
+use crate::http::socket::connect;
 use crate::store::folders::runtime_of;
 use std::fs;
 use std::net::SocketAddr;
 
+/// Looks, and decides.
 pub fn look(place: &Place) -> Finding {
     let settings = place.settings.as_ref();
     // What a daemon really listens on may have come from its flags.
-    let real = fs::read_to_string(runtime_of(&place.state).join("address")).ok();
+    let runtime = runtime_of(&place.state);
+    // One that was killed has left its own behind.
+    let is_served = connect(&runtime.join("api.sock")).is_ok();
+    let real = is_served.then(|| fs::read_to_string(runtime.join("address")).ok()).flatten();
     let real = real.and_then(|text| text.trim().parse().ok());
     let is_on = settings.is_none_or(|settings| settings.api.value);
     decide(real.or_else(|| settings.and_then(|settings| settings.listen.value)), is_on)

@@ -6,6 +6,7 @@ use super::kernel;
 use super::place::Place;
 use crate::runtime::look;
 
+/// Looks, and decides.
 pub fn look(_: &Place) -> Finding {
     decide(look::pidfd().err().map(|error| error.raw_os_error().unwrap_or(0)), kernel::is_at_least((5, 3)))
 }

@@ -6,6 +6,7 @@ use super::place::Place;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
+/// Looks, and decides.
 pub fn look(_: &Place) -> Finding {
     let mounts = mounts::read();
     // What was mounted last covers what was there before.

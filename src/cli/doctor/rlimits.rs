@@ -3,12 +3,14 @@
 use super::finding::Finding;
 use super::place::Place;
 use crate::model::limits::{DESCRIPTORS_OWN, Limits, PIDS_FREE_MIN, Profile};
+use crate::model::settings::Settings;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
+/// Looks, and decides.
 pub fn look(place: &Place) -> Finding {
     let text = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let limits = place.settings.as_ref().map_or(*Profile::Edge.limits(), |settings| settings.limits());
+    let limits = place.settings.as_ref().map_or(*Profile::Edge.limits(), Settings::limits);
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     decide(soft(&text, "Max open files"), soft(&text, "Max processes"), &limits, is_root)
 }

@@ -5,6 +5,7 @@ use super::place::Place;
 use crate::model::limits::{MEMORY_FREE_MIN, PIDS_FREE_MIN};
 use crate::runtime::look;
 
+/// Looks, and decides.
 pub fn look(_: &Place) -> Finding {
     decide(look::pids_free(), look::memory_free())
 }

@@ -5,11 +5,13 @@ use super::place::Place;
 use crate::model::limits::{
     LOG_SHARE_ATTEMPT, LOG_SHARE_FLOOR, Limits, Profile, STATE_FLOOR_BYTES, STATE_FLOOR_BYTES_MAX, STATE_FLOOR_SHARE,
 };
+use crate::model::settings::Settings;
 use crate::runtime::look::{self, Space};
 
+/// Looks, and decides.
 pub fn look(place: &Place) -> Finding {
     let logs = place.settings.as_ref().map_or_else(|| place.state.join("logs"), |settings| settings.logs.value.clone());
-    let limits = place.settings.as_ref().map_or(*Profile::Edge.limits(), |settings| settings.limits());
+    let limits = place.settings.as_ref().map_or(*Profile::Edge.limits(), Settings::limits);
     match (look::space(Place::nearest(&place.state)), look::space(Place::nearest(&logs))) {
         (Ok(state), Ok(logs)) => decide(state, logs, &limits),
         (Err(error), _) | (_, Err(error)) => {

@@ -6,6 +6,7 @@ use crate::http::socket::connect;
 use crate::store::folders::runtime_of;
 use crate::store::state::StateDir;
 
+/// Looks, and decides.
 pub fn look(place: &Place) -> Finding {
     let path = place.state.display().to_string();
     if !place.state.exists() {

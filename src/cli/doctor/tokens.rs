@@ -24,6 +24,7 @@ enum What {
     Named,
 }
 
+/// Looks, and decides.
 pub fn look(place: &Place) -> Finding {
     let facts = |path: &Path, what| Facts {
         path: path.display().to_string(),

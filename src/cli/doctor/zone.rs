@@ -4,6 +4,7 @@ use super::finding::Finding;
 use super::place::Place;
 use crate::schedule::host_zone;
 
+/// Looks, and decides.
 pub fn look(_: &Place) -> Finding {
     let (zone, whence) = host_zone::zone();
     decide(zone.name(), &whence)

@@ -79,8 +79,8 @@ impl Flag {
 
 /// Options every command takes, before or after its words.
 pub const GLOBAL: &[Flag] = &[
-    Flag::value("state", "DIR", "the state folder; /var/lib/qinglet when not given"),
-    Flag::later("config", "FILE"),
+    Flag::value("state", "DIR", "the state folder; else the configuration's, else /var/lib/qinglet"),
+    Flag::value("config", "FILE", "the configuration file; /etc/qinglet/config.json when not given and there"),
     Flag::switch("json", "print JSON as the API answers it; lists print one item a line"),
     Flag::value(
         "token-file",

@@ -60,8 +60,8 @@ pub struct Linux {
     pub around: Surroundings,
     /// What the machine can do for a task.
     pub machine: Machine,
-    /// The profile's numbers.
-    pub limits: &'static Limits,
+    /// The numbers in force.
+    pub limits: Limits,
 }
 
 impl Linux {

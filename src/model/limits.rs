@@ -8,7 +8,7 @@ const MIB: u64 = 1024 * KIB;
 /// An hour in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
 /// A day in milliseconds.
-const DAY_MS: i64 = 24 * HOUR_MS;
+pub const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// Where the runtime lives. The safety rules are the same; only sizes and counts differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub enum Profile {
 }
 
 /// What differs by profile.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Attempts that may be claimed, starting or running at once. Each costs a shim and the user's
     /// processes; 4 leave room in 64 PIDs (design D17).
@@ -74,6 +74,12 @@ pub struct Limits {
     /// Free space below which logs are kept for [`LOG_AGE_PRESSED_MS`] only, unless
     /// [`LOG_SHARE_PRESSURE`] of the file system is less (spec/execution section 9).
     pub log_pressure_bytes: u64,
+    /// Ended Runs that are kept, the newest ones (design D11).
+    pub runs_kept: i64,
+    /// How long ended Runs are kept (design D11).
+    pub run_age_ms: i64,
+    /// Audit rows that are kept for each project, the newest ones (design D11).
+    pub audit_kept: usize,
 }
 
 /// The router's numbers.
@@ -101,6 +107,9 @@ pub const EDGE: Limits = Limits {
     receipt_wait_ms: DAY_MS,
     log_age_ms: 7 * DAY_MS,
     log_pressure_bytes: 64 * MIB,
+    runs_kept: RUNS_KEPT,
+    run_age_ms: RUN_AGE_MS,
+    audit_kept: AUDIT_KEPT,
 };
 
 /// The small server's numbers.
@@ -128,6 +137,9 @@ pub const STANDALONE: Limits = Limits {
     receipt_wait_ms: HOUR_MS,
     log_age_ms: 30 * DAY_MS,
     log_pressure_bytes: 256 * MIB,
+    runs_kept: RUNS_KEPT,
+    run_age_ms: RUN_AGE_MS,
+    audit_kept: AUDIT_KEPT,
 };
 
 impl Profile {
@@ -331,14 +343,14 @@ pub const LOG_SHARE_TOTAL: u64 = 10;
 pub const LOG_SHARE_MEMORY: u64 = 16;
 /// Ended Runs whose logs are looked at in one step; a look is two system calls a log.
 pub const LOG_PAGE: usize = 64;
-/// Ended Runs that are kept, the newest ones (design D11).
+/// Ended Runs that are kept, the newest ones, when nothing else is set (design D11).
 pub const RUNS_KEPT: i64 = 10_000;
-/// How long ended Runs are kept (design D11).
+/// How long ended Runs are kept when nothing else is set (design D11).
 pub const RUN_AGE_MS: i64 = 90 * DAY_MS;
 /// Lost Runs that stay lost, the newest ones: nobody may ever settle them, and each keeps its rows and its
 /// log. Those beyond are closed as failed, so that they age like every ended Run.
 pub const LOST_RUNS_KEPT: usize = 256;
-/// Audit rows that are kept for each project, the newest ones (design D11).
+/// Audit rows that are kept for each project when nothing else is set, the newest ones (design D11).
 pub const AUDIT_KEPT: usize = 10_000;
 /// Audit rows that one transaction removes.
 pub const AUDIT_TRIM_PAGE: usize = 64;
@@ -454,6 +466,17 @@ pub const CLI_ROWS_DEFAULT: usize = 20;
 pub const CLI_ROWS_MAX: usize = 10_000;
 /// Columns of one cell in a table for people.
 pub const CELL_COLUMNS_MAX: usize = 60;
+
+// ---- Configuration ------------------------------------------------------------------------------
+
+/// The configuration file. All of its keys with long paths take 10 KiB.
+pub const CONFIG_BYTES_MAX: usize = 64 * 1024;
+/// A folder's path in the configuration: a quarter of what the kernel takes, so that files below it fit.
+pub const FOLDER_BYTES_MAX: usize = 1024;
+/// How long one look of `doctor` may take. A dead network file system never answers.
+pub const DOCTOR_LOOK_MS: u64 = 3_000;
+/// How long all of them may take together.
+pub const DOCTOR_MS: u64 = 10_000;
 
 // What must hold between the numbers, so that a changed one cannot break another unseen.
 const _: () = {

@@ -22,6 +22,7 @@ mod own;
 pub mod pidfd;
 pub mod poll;
 mod private;
+pub mod probe;
 pub mod publish;
 pub mod published;
 pub mod reap;

@@ -24,6 +24,7 @@ pub mod evidence;
 mod fail;
 mod fence;
 pub mod fire;
+pub mod folders;
 mod journal;
 pub mod lost;
 mod migrate;
@@ -49,6 +50,7 @@ mod trigger;
 mod trigger_put;
 pub mod triggers;
 mod tx;
+pub mod use_limits;
 mod withdraw;
 
 pub use thread::{Operation, Store, StoreError};

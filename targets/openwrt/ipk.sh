@@ -1,10 +1,12 @@
 #!/bin/sh
-# ipk.sh BINARIES OUTPUT: makes an OpenWrt package for each line of `arches`, from the binaries of `make cross`
-# in BINARIES. The same bytes each time: owners, order and times are fixed, the latter by SOURCE_DATE_EPOCH.
+# ipk.sh BINARIES OUTPUT [ARCH...]: makes OpenWrt packages from the binaries of `make cross` in BINARIES, for each
+# line of `arches` or for those named. The same bytes each time: owners, order and times are fixed, the latter by SOURCE_DATE_EPOCH.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 binaries=$1
 output=$2
+shift 2
+wanted=" $* "
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml" | head -n 1)-r1
 : "${SOURCE_DATE_EPOCH:?is not set: the time all files get, as in SOURCE_DATE_EPOCH=\$(git log -1 --format=%ct)}"
 
@@ -40,6 +42,7 @@ suits() {
 
 mkdir -p "$output"
 grep -v '^#' "$here/arches" | while read -r arch triple; do
+	case $wanted in '  ' | *" $arch "*) ;; *) continue ;; esac
 	binary=$binaries/qinglet-$triple
 	[ -f "$binary" ] || fail "$binary is missing: run \`make cross\` first"
 	suits "$arch" "$binary"

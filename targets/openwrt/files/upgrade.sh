@@ -8,9 +8,7 @@ qinglet_add_backup() {
 	[ -d "$state" ] || return 0
 	if [ "$CONF_BACKUP_LIST" != 1 ]; then
 		rm -f "$copy"
-		if qinglet help backup >/dev/null 2>&1; then
-			qinglet --state "$state" backup "$copy" >/dev/null || echo "qinglet: no copy of the state was made" >&2
-		fi
+		qinglet --state "$state" backup "$copy" >/dev/null || echo "qinglet: no copy of the state was made" >&2
 	fi
 	# A name in the list that is not there would end the upgrade.
 	[ ! -f "$copy" ] || grep -qxF "$copy" "$list" || echo "$copy" >>"$list"

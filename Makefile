@@ -2,12 +2,13 @@
 
 CARGO  ?= cargo
 PREFIX ?= /usr/local
+DIST   ?= dist
 
 target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test test-clock test-limits test-power storm fuzz check fmt clippy build bench install clean tools
+.PHONY: help demo test test-clock test-limits test-power storm fuzz check fmt clippy build bench install ipk bundle clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
@@ -23,6 +24,8 @@ help:
 	@echo 'make build                the release binary, $(binary)'
 	@echo 'make bench                what an idle daemon costs, and what 5,000 triggers add (five minutes)'
 	@echo 'make install DESTDIR=DIR  build and put it to DIR$(PREFIX)/bin (PREFIX=/usr/local)'
+	@echo 'make ipk                  OpenWrt packages from the binaries in dist/, one for each line of targets/openwrt/arches'
+	@echo 'make bundle               for any other Linux: archives with a binary and its install.sh, in dist/'
 	@echo 'make clean                remove what was built'
 
 tools:
@@ -77,7 +80,16 @@ bench: build
 	@QINGLET='$(binary)' bench/triggers.sh
 
 install: build
-	install -D -m 0755 '$(binary)' '$(DESTDIR)$(PREFIX)/bin/qinglet'
+	@sh targets/static/install.sh --init none --unverified --binary '$(binary)' --prefix '$(PREFIX)' --root '$(DESTDIR)'
+
+# Both from the binaries of `make cross`, and the same bytes whenever the commit is the same.
+epoch = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}
+
+ipk:
+	@$(epoch) sh targets/openwrt/ipk.sh '$(DIST)' '$(DIST)'
+
+bundle:
+	@$(epoch) sh targets/static/bundle.sh '$(DIST)' '$(DIST)'
 
 clean:
 	$(CARGO) clean

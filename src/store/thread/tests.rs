@@ -1,4 +1,5 @@
 use super::*;
+use std::sync::mpsc;
 use crate::model::limits::EDGE;
 use crate::store::runs::CountRuns;
 use std::path::PathBuf;

@@ -21,6 +21,7 @@ use crate::process::adopted::Adopted;
 use crate::process::handle::Handle;
 use crate::process::launch::{Held, Launcher};
 use crate::process::log::LogStore;
+pub use crate::process::open_path::open_path;
 use crate::process::orders::Orders;
 use crate::process::published::Published;
 use crate::process::reap::Children;

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod launch;
 pub mod log;
 mod memory;
+pub mod open_path;
 pub mod orders;
 mod own;
 pub mod pidfd;

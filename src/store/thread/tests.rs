@@ -1,10 +1,10 @@
 use super::*;
-use std::sync::mpsc;
 use crate::model::limits::EDGE;
 use crate::store::runs::CountRuns;
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 struct Scratch {
     path: PathBuf,

@@ -174,8 +174,8 @@ fn procd_starts_stops_reloads_and_respawns_it() {
 }
 
 #[test]
-fn settings_become_the_configuration_and_flags() {
-    if !router::enter("settings_become_the_configuration_and_flags") {
+fn settings_become_the_configuration() {
+    if !router::enter("settings_become_the_configuration") {
         return;
     }
     let router = openwrt();
@@ -204,7 +204,7 @@ fn settings_become_the_configuration_and_flags() {
         ("log_days", "3"),
         ("history_runs", "100"),
         ("history_days", "5"),
-        ("audit_rows", "50"),
+        ("audit_rows", "500"),
     ] {
         router.ok(&format!("uci set qinglet.main.{option}={value}"));
     }
@@ -213,7 +213,7 @@ fn settings_become_the_configuration_and_flags() {
     let full = json!({"state": STATE, "logs": "/tmp/qinglet-logs", "runtime": "/tmp/run/qinglet",
         "profile": "standalone", "api": "on", "listen": "127.0.0.1:0", "clock": "always", "onStop": "stop",
         "logLevel": "info", "limits": {"activeAttempts": 3, "queuedRuns": 17, "logBytes": 1_048_576,
-        "attemptLogBytes": 65_536, "logDays": 3, "historyRuns": 100, "historyDays": 5, "auditRows": 50}});
+        "attemptLogBytes": 65_536, "logDays": 3, "historyRuns": 100, "historyDays": 5, "auditRows": 500}});
     assert_eq!(config(), full);
     router.ok("/etc/init.d/qinglet stop");
     until("it to stop", || (router.cli("status").code == 4).then_some(()));

@@ -13,5 +13,6 @@ mod roles;
 mod runs;
 mod starts;
 mod tasks;
+mod tokens;
 mod triggers;
 mod world;

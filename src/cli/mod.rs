@@ -26,6 +26,7 @@ mod reply;
 mod retry;
 mod run;
 mod runs;
+mod secret;
 mod serve;
 mod show;
 mod status;
@@ -71,6 +72,10 @@ const COMMANDS: &[Command] = &[
     logs::COMMAND,
     stop::COMMAND,
     retry::COMMAND,
+    secret::set::COMMAND,
+    secret::list::COMMAND,
+    secret::delete::COMMAND,
+    secret::rekey::COMMAND,
     access::grant::COMMAND,
     access::revoke::COMMAND,
     access::list::COMMAND,
@@ -78,7 +83,6 @@ const COMMANDS: &[Command] = &[
     access::token_revoke::COMMAND,
     audit::COMMAND,
     check::COMMAND,
-    Command::later("secret", "keep secrets for tasks"),
     Command::later("doctor", "look at the system"),
     Command::later("backup", "copy the state"),
     Command::later("restore", "take a copy back"),

@@ -14,6 +14,7 @@ pub mod passwd;
 pub mod policy;
 pub mod record;
 pub mod retry;
+pub mod secret;
 pub mod task;
 pub mod trigger;
 pub mod word;

@@ -7,9 +7,10 @@ mod init;
 mod stop;
 
 pub use check::{Evidence, Objection, Unserved};
-pub use init::{Report, init};
+pub use init::{KeyringState, Report, init};
 pub use stop::OnStop;
 
+use crate::access::keyring::Keyring;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
@@ -31,7 +32,7 @@ use crate::process::receipt::ReceiptStore;
 use crate::process::signals::Signals;
 use crate::process::timer::Timer;
 use crate::process::wake::Wake;
-use crate::process::{clock, launch, room};
+use crate::process::{self, clock, launch, room};
 use crate::schedule::host_zone;
 use crate::store::Store;
 use crate::store::audit::RecordRejections;
@@ -84,6 +85,8 @@ fn run(options: &ServeOptions) -> Result<(), String> {
     let state = StateDir::open(&options.state).map_err(|e| sentence(&e))?;
     std::env::set_current_dir("/").map_err(|e| format!("cannot change to /: {e}"))?;
     let signals = Signals::block().map_err(|e| format!("cannot take signals: {e}"))?;
+    // Keys, tokens and secrets pass through this memory.
+    process::keep_memory_private().map_err(|e| format!("cannot switch core dumps off: {e}"))?;
     let lock = state.lock("serve").map_err(|e| sentence(&e))?;
     let limits = options.profile.limits();
     let store_options = Options { limits, clock_ms: clock::wall_ms, vfs: None };
@@ -98,6 +101,10 @@ fn run(options: &ServeOptions) -> Result<(), String> {
 fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals: &Signals) -> Result<(), String> {
     let limits = options.profile.limits();
     let pepper = Pepper::load(&state.pepper_path()).map_err(|e| e.to_string())?;
+    // Tasks that use no secret run without it; those that do are refused with the same words.
+    if let Err(error) = Keyring::load(&state.keyring_path()) {
+        say("warn", error.word(), error);
+    }
     let zone = host_zone::read();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     // The state is the daemon's user's own, as opening it has checked.
@@ -129,6 +136,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
         logs: LogStore::new(state.logs_dir()),
         logs_dir: state.logs_dir(),
         state_dir: state.path().to_owned(),
+        keyring: state.keyring_path(),
         around,
         limits,
     };
@@ -164,6 +172,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
             profile: options.profile,
             limits,
             board,
+            keyring: state.keyring_path(),
             logs: Arc::new(LogFiles(LogStore::new(state.logs_dir()))),
             look: Arc::new(Witness(ReceiptStore::new(state.receipts_dir()))),
             rejections: rejections.clone(),

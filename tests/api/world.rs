@@ -242,6 +242,7 @@ fn api(
         profile: Profile::Edge,
         limits,
         board: Arc::clone(&side.board),
+        keyring: state.keyring_path(),
         logs: Arc::clone(logs) as Arc<dyn LogRead>,
         look: Arc::clone(&side.look) as Arc<dyn Look>,
         rejections: Arc::clone(rejections),

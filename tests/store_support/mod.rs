@@ -49,6 +49,7 @@ impl Folder {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("qinglet-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = parent.canonicalize().unwrap().join(name);
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
         Self(path)
     }

@@ -63,9 +63,15 @@ impl Bench {
     /// An empty bench. The state folder does not exist yet.
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("qinglet-test-{}-{count}", std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&root).unwrap();
+        // A run of tests that was killed leaves its folders, and its process ids come again.
+        let root = loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let root = std::env::temp_dir().join(format!("qinglet-test-{}-{count}", std::process::id()));
+            match fs::DirBuilder::new().mode(0o700).create(&root) {
+                Ok(()) => break root,
+                Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::AlreadyExists, "{}: {e}", root.display()),
+            }
+        };
         Self {
             state: root.join("state"),
             root,

@@ -10,7 +10,7 @@ use crate::model::name::Name;
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use std::fmt;
 use std::path::Path;
-use zeroize::{Zeroize as _, Zeroizing};
+use zeroize::Zeroizing;
 
 /// The file's own version.
 const VERSION: i64 = 1;
@@ -102,7 +102,7 @@ impl Keyring {
     pub fn create(path: &Path) -> Result<(), KeyringError> {
         let mut id = [0; ID_RANDOM_BYTES];
         random(&mut id)?;
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = id.iter().fold(String::new(), |id, byte| format!("{id}{byte:02x}"));
         let mut ring = Self { active: String::new(), keys: Vec::new() };
         ring.rotate(&id)?;
         ring.save(path)
@@ -168,10 +168,19 @@ impl Keyring {
         for (at, (id, key)) in self.keys.iter().enumerate() {
             let encoded = Zeroizing::new(Base64UrlUnpadded::encode_string(&**key));
             let parts = [if at == 0 { "\"" } else { ",\"" }, id, "\":\"", &encoded, "\""];
-            parts.into_iter().for_each(|part| text.push_str(part));
+            for part in parts {
+                text.push_str(part);
+            }
         }
         text.push_str("}}\n");
         text
+    }
+
+    /// The text as it is written to the file, for tests that feed any bytes in.
+    #[cfg(debug_assertions)]
+    #[doc(hidden)]
+    pub fn written(&self) -> Zeroizing<String> {
+        self.to_text()
     }
 
     /// The active key's id.
@@ -201,8 +210,7 @@ impl Keyring {
         let mut key = Key::default();
         random(&mut *key)?;
         self.keys.push((id.to_owned(), key));
-        self.active.zeroize();
-        self.active = id.to_owned();
+        id.clone_into(&mut self.active);
         Ok(())
     }
 

@@ -37,6 +37,10 @@ mod time;
 mod token;
 mod trigger;
 
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use import::seam::planned;
+
 use crate::model::nearest;
 use crate::model::word::Exit;
 use args::Asked;

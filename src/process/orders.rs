@@ -194,6 +194,42 @@ pub(super) fn unpack(body: &[u8]) -> Result<OrdersView<'_>, &'static str> {
     Ok(view)
 }
 
+/// Header and body read and packed again, for tests that feed any bytes in. `None` where the bytes are
+/// refused, or hold what no [`Orders`] can: text that is not UTF-8, a variable without `=`.
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub fn repacked(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (header, body) = bytes.split_first_chunk()?;
+    let (dumpable, _) = unpack_header(*header).filter(|(_, length)| *length == body.len())?;
+    let view = unpack(body).ok()?;
+    let text = |text: &CStr| text.to_str().ok().map(str::to_owned);
+    // A value lies where its variable does, so the place in memory says which it is.
+    let place = |value: &[u8]| {
+        let same = |entry: &&CStr| entry.to_bytes_with_nul().as_ptr_range().contains(&value.as_ptr());
+        view.env.iter().position(same)
+    };
+    let variable = |entry: &&CStr| entry.to_str().ok()?.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
+    let orders = Orders {
+        run: view.run,
+        attempt: view.attempt,
+        sequence: view.sequence,
+        token: view.token,
+        receipt_dir: view.receipt_dir.into(),
+        log_dir: view.log_dir.into(),
+        log_artifact: text(view.log_artifact)?,
+        log_bytes_max: view.log_bytes_max,
+        argv: view.argv.iter().map(|arg| text(arg)).collect::<Option<_>>()?,
+        env: view.env.iter().map(variable).collect::<Option<_>>()?,
+        cwd: Some(text(view.cwd)?),
+        grace_ms: view.grace_ms,
+        drain_grace_ms: view.drain_grace_ms,
+        leftovers: view.leftovers,
+        has_secrets: view.has_secrets,
+        redact: view.redact.iter().map(|(value, name)| Some((place(value)?, text(name)?))).collect::<Option<_>>()?,
+    };
+    pack(&orders, Manner { dumpable, crash_at: view.crash_at.to_str().ok()? }).ok()
+}
+
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -10,6 +10,9 @@ mod hold;
 mod output;
 mod program;
 mod redact;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use redact::redacted;
 mod user;
 mod watch;
 

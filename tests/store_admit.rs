@@ -79,6 +79,7 @@ fn befriend(bench: &Bench, role: Role) -> qinglet::model::policy::Authority {
         subject: subject.clone(),
         credential_id: "friend-1".into(),
         secret_digest: [9; 32],
+        expires_in_ms: None,
     };
     assert!(matches!(bench.call(add), CredentialChange::Done(_)));
     let mut friend = authority();

@@ -10,7 +10,8 @@ use qinglet::model::policy::{Denial, Role, Subject};
 use qinglet::model::record::{ClockWatch, LogRetired};
 use qinglet::model::trigger::Trigger;
 use qinglet::store::access::{
-    AddCredential, Bind, BootstrapOwner, FindStanding, ListAccess, ReissueOwner, RevokeCredential,
+    AddCredential, Bind, BootstrapOwner, ExpireCredentials, FindStanding, ListAccess, NoteUse, ReissueOwner,
+    RevokeCredential,
 };
 use qinglet::store::audit::{ListAudit, RecordDenial, RecordRejections};
 use qinglet::store::fire::{Due, Fire, FireAtBoot, ListDue};
@@ -119,6 +120,7 @@ impl Template {
             subject,
             credential_id,
             secret_digest,
+            expires_in_ms: Some(1),
         });
         let poisoned = mutation();
         bench.call(admit("hello", task_ref, poisoned));
@@ -210,6 +212,7 @@ fn shape(state: &Path) -> Vec<String> {
         "SELECT 'recipe' FROM context_recipes",
         "SELECT 'binding ' || subject_id || version || coalesce(role, 'none') FROM role_bindings",
         "SELECT 'credential ' || id || version || status FROM credentials",
+        "SELECT 'use ' || credential || last_used_day FROM credential_uses",
         "SELECT 'audit ' || operation || outcome || count FROM audit",
     ] {
         let mut query = conn.prepare(sql).unwrap();
@@ -360,12 +363,15 @@ fn mutations() -> Vec<(&'static str, Act)> {
                 subject: ann(),
                 credential_id: "ann-2".into(),
                 secret_digest: [2; 32],
+                expires_in_ms: None,
             }),
         ),
         (
             "RevokeCredential",
             act(|_| RevokeCredential { authority: authority(), mutation: mutation(), credential_id: "ann-1".into() }),
         ),
+        ("NoteUse", act(|_| NoteUse { credential_id: "ann-1".into(), day: 20_000 })),
+        ("ExpireCredentials", act(|_| ExpireCredentials { now_ms: i64::MAX, limit: 4 })),
         (
             "ReissueOwner",
             act(|_| ReissueOwner { subject: owner(), credential_id: "owner-2".into(), secret_digest: [2; 32] }),
@@ -377,6 +383,7 @@ fn mutations() -> Vec<(&'static str, Act)> {
                 operation: "task.start",
                 subject: ann(),
                 credential_id: "ann-1".into(),
+                target: None,
                 denial: Denial::PermissionMissing,
             }),
         ),

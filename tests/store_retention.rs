@@ -239,6 +239,7 @@ fn the_audit_keeps_its_newest_rows_and_loses_a_page_at_a_time() {
             operation,
             subject,
             credential_id: "c".into(),
+            target: None,
             denial: Denial::PermissionMissing,
         });
     };

@@ -1,16 +1,23 @@
 //! From a bearer's text to a proven subject.
 //!
-//! Unknown id, wrong secret and revoked credential take one path: one point read, one HMAC, one
+//! Unknown id, wrong secret, expired and revoked credential take one path: one point read, one HMAC, one
 //! constant-time comparison, one kind of rejection. Nothing is cached, so a revocation works from
 //! its commit on.
+//!
+//! Time decides only while the clock may decide by age (design D9): a board that boots in 1970 must not
+//! lock anybody out, nor let somebody else's clock end every token. Until then a token that expires works,
+//! unless it was seen to expire before, which is stored as its revocation.
 
 use super::digest::digest;
 use super::pepper::Pepper;
 use super::token::Token;
+use crate::model::limits::{DAY_MS, NOTED_TOKENS_MAX};
 use crate::model::policy::{Subject, SubjectKind};
-use crate::store::access::FindCredential;
+use crate::store::access::{FindCredential, NoteUse};
 use crate::store::{Store, StoreError};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use subtle::{Choice, ConstantTimeEq};
 
 #[cfg(debug_assertions)]
@@ -25,6 +32,8 @@ pub struct Proof {
     pub credential_id: Box<str>,
     /// That credential's version, which every mutation checks again in its own transaction.
     pub credential_version: i64,
+    /// When the proof ends, in epoch milliseconds, if the credential expires and the clock may say so.
+    pub valid_until_ms: Option<i64>,
 }
 
 /// Why nobody was proven. A rejection has no more detail, on purpose.
@@ -36,14 +45,30 @@ pub enum NotProven {
     Unavailable(StoreError),
 }
 
+/// The wall clock in epoch milliseconds, while it may decide by age. Must not block.
+pub type AgeClock = Box<dyn Fn() -> Option<i64> + Send + Sync>;
+
+/// The credentials whose use was noted on one day.
+#[derive(Default)]
+struct Noted {
+    day: i64,
+    ids: BTreeSet<Box<str>>,
+}
+
 /// Checks tokens against the store under the pepper.
 pub struct Authenticator {
     store: Store,
     pepper: Pepper,
+    clock: AgeClock,
+    noted: Mutex<Noted>,
     #[cfg(debug_assertions)]
     digests: AtomicU64,
     #[cfg(debug_assertions)]
     comparisons: AtomicU64,
+}
+
+fn is_over(expires_at_ms: Option<i64>, now_ms: Option<i64>) -> bool {
+    matches!((expires_at_ms, now_ms), (Some(end_ms), Some(now_ms)) if end_ms <= now_ms)
 }
 
 impl fmt::Debug for Authenticator {
@@ -53,11 +78,13 @@ impl fmt::Debug for Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator over this store and pepper.
-    pub fn new(store: Store, pepper: Pepper) -> Self {
+    /// An authenticator over this store and pepper, by this clock.
+    pub fn new(store: Store, pepper: Pepper, clock: AgeClock) -> Self {
         Self {
             store,
             pepper,
+            clock,
+            noted: Mutex::default(),
             #[cfg(debug_assertions)]
             digests: AtomicU64::new(0),
             #[cfg(debug_assertions)]
@@ -72,18 +99,26 @@ impl Authenticator {
         let find = FindCredential { credential_id: token.credential_id().to_owned() };
         let found = self.store.call(find).map_err(NotProven::Unavailable)?;
         let stored = found.as_ref().map_or([0; 32], |credential| credential.secret_digest);
+        let now_ms = (self.clock)();
         let usable = found.as_ref().is_some_and(|credential| {
             credential.active
+                && !is_over(credential.expires_at_ms, now_ms)
                 && *credential.id == *token.credential_id()
                 && credential.subject.kind != SubjectKind::System
         });
         let same = self.compare(&self.digest(&token), &stored);
         match found {
-            Some(credential) if bool::from(same & Choice::from(u8::from(usable))) => Ok(Proof {
-                subject: credential.subject,
-                credential_id: credential.id,
-                credential_version: credential.version,
-            }),
+            Some(credential) if bool::from(same & Choice::from(u8::from(usable))) => {
+                if let Some(now_ms) = now_ms {
+                    self.note_use(&credential.id, now_ms.div_euclid(DAY_MS));
+                }
+                Ok(Proof {
+                    subject: credential.subject,
+                    credential_id: credential.id,
+                    credential_version: credential.version,
+                    valid_until_ms: credential.expires_at_ms.filter(|_| now_ms.is_some()),
+                })
+            }
             _ => Err(NotProven::Rejected("credential_rejected")),
         }
     }
@@ -93,6 +128,24 @@ impl Authenticator {
         #[cfg(debug_assertions)]
         self.digests.fetch_add(1, Ordering::Relaxed);
         digest(&self.pepper, token)
+    }
+
+    /// Whether a credential that is good until then is over, as far as the clock may say so.
+    pub fn is_over(&self, expires_at_ms: Option<i64>) -> bool {
+        is_over(expires_at_ms, (self.clock)())
+    }
+
+    /// Has the store note the day, the first time on it; nobody waits for that. One that fails is not tried
+    /// again before the next day, because a full disk would see one with every request.
+    fn note_use(&self, id: &str, day: i64) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.day != day {
+            *noted = Noted { day, ids: BTreeSet::new() };
+        }
+        if noted.ids.len() < NOTED_TOKENS_MAX && noted.ids.insert(id.into()) {
+            drop(noted);
+            self.store.post(NoteUse { credential_id: id.into(), day }, |_| ());
+        }
     }
 
     fn compare(&self, one: &[u8; 32], other: &[u8; 32]) -> Choice {

@@ -96,6 +96,7 @@ pub struct Board {
     active: AtomicUsize,
     wait: AtomicU8,
     clock_untrusted: AtomicBool,
+    age_decides: AtomicBool,
     store_failing: AtomicBool,
     /// At most as many as there are places.
     undecided: Mutex<Vec<Undecided>>,
@@ -141,6 +142,17 @@ impl Board {
     /// Shows whether the wall clock is believed.
     pub(super) fn show_clock(&self, believed: bool) {
         self.clock_untrusted.store(!believed, Ordering::Relaxed);
+    }
+
+    /// Whether something may end for its age (design D9): less often true than that schedules go by the
+    /// clock, and never before it was looked at.
+    pub fn age_decides(&self) -> bool {
+        self.age_decides.load(Ordering::Relaxed)
+    }
+
+    /// Shows whether something may end for its age; the engine's to say.
+    pub fn show_age(&self, decides: bool) {
+        self.age_decides.store(decides, Ordering::Relaxed);
     }
 
     /// How many Runs nobody can decide.

@@ -1,4 +1,5 @@
-//! The slow housekeeping (design D8, D11): groups and receipts of ended Attempts, logs, ended Runs, audit rows.
+//! The slow housekeeping (design D8, D11): expired tokens, groups and receipts of ended Attempts, logs,
+//! ended Runs, audit rows.
 //! A round has its steps in this order, each step its pages, each page one transaction that is posted
 //! and answered by a message; files are deleted a few a turn. A round that fails ends and the next
 //! one takes up what it left.
@@ -18,6 +19,7 @@ use crate::model::limits::{
 };
 use crate::model::record::LogRetired;
 use crate::schedule::trust::{Reading, judge};
+use crate::store::access::ExpireCredentials;
 use crate::store::lost::CloseLost;
 use crate::store::retention::{
     Age, AuditEdge, ClockKnown, DeleteRuns, KeptLog, ListLogs, ListOldRuns, LogPage, NoteClock, OldRun, ReadClock,
@@ -31,6 +33,8 @@ use std::collections::VecDeque;
 pub(super) enum Kept {
     Clock(Option<ClockKnown>),
     Noted(Option<()>),
+    /// So many tokens have expired.
+    Expired(Option<usize>),
     Receipts(Option<Vec<Resolvable>>),
     Measured(Option<LogPage>),
     Logs(Option<LogPage>),
@@ -194,7 +198,9 @@ impl<H: Host> Engine<H> {
         }
         match answer {
             Kept::Clock(Some(known)) => self.judge_clock(known),
-            Kept::Noted(Some(())) => self.ask_receipts(None),
+            Kept::Noted(Some(())) => self.clock_noted(),
+            Kept::Expired(Some(count)) if count == self.limits.housekeeping_page => self.clock_noted(),
+            Kept::Expired(Some(_)) => self.ask_receipts(None),
             Kept::Receipts(Some(page)) => self.receipts(&page),
             Kept::Measured(Some(page)) => self.measured(&page),
             Kept::Logs(Some(page)) => {
@@ -219,6 +225,7 @@ impl<H: Host> Engine<H> {
             Kept::Trimmed
             | Kept::Clock(None)
             | Kept::Noted(None)
+            | Kept::Expired(None)
             | Kept::Receipts(None)
             | Kept::Measured(None)
             | Kept::Logs(None)
@@ -235,7 +242,7 @@ impl<H: Host> Engine<H> {
         let now = self.host.now();
         // Without a boot's name nothing can be noted, so age decides nothing.
         let judged = self.host.boot().map(|boot| {
-            let synchronised = self.host.clock_synchronised();
+            let synchronised = self.schedules.always || self.host.clock_synchronised();
             let (wall_ms, boot_ms) = (now.wall_ms, now.boot_ms);
             judge(&Reading { boot, wall_ms, boot_ms, synchronised, newest_ms: known.newest_ms }, known.watch)
         });
@@ -244,6 +251,18 @@ impl<H: Host> Engine<H> {
         match judged.map(|(watch, _)| watch).filter(|watch| known.watch != Some(*watch)) {
             // Before anything goes by it: a daemon that starts again must know of the step.
             Some(watch) => self.ask(NoteClock(watch), Kept::Noted),
+            None => self.clock_noted(),
+        }
+    }
+
+    /// Shows what the clock may decide, and ends the tokens whose time is over: a token that has expired
+    /// must not work again after a boot into 1970.
+    fn clock_noted(&self) {
+        self.board.show_age(self.keeping.trusted_ms.is_some());
+        match self.keeping.trusted_ms {
+            Some(now_ms) => {
+                self.ask(ExpireCredentials { now_ms, limit: self.limits.housekeeping_page }, Kept::Expired);
+            }
             None => self.ask_receipts(None),
         }
     }

@@ -32,7 +32,7 @@ pub(super) struct Schedules {
     /// The wall clock may have been set back since schedules were computed.
     set_back: bool,
     /// The settings say that the wall clock is always right.
-    always: bool,
+    pub(super) always: bool,
     /// Triggers at boot are still to be looked at, after this one.
     boot: AtBoot,
     /// Occurrences that were missed, since somebody was told.
@@ -62,6 +62,9 @@ impl<H: Host> Engine<H> {
     pub fn clock_was_set(&mut self) {
         self.schedules.wanted = true;
         self.schedules.set_back = true;
+        // Nothing ends for its age by a clock that nobody has looked at.
+        self.board.show_age(false);
+        self.keeping.hurry();
     }
 
     /// When the next schedule is due, on the wall clock; the loop sets its alarm by it.

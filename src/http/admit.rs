@@ -65,6 +65,7 @@ pub(super) fn admit(api: &Api, request: &Request, permission: Permission) -> Res
         operation: request.route.operation,
         subject: proof.subject.clone(),
         credential_id: proof.credential_id.clone(),
+        target: target(request),
         denial,
     };
     match decision {
@@ -74,6 +75,7 @@ pub(super) fn admit(api: &Api, request: &Request, permission: Permission) -> Res
                 subject: proof.subject,
                 credential_id: proof.credential_id,
                 credential_version: proof.credential_version,
+                valid_until_ms: proof.valid_until_ms,
                 fence,
             },
             standing,
@@ -89,9 +91,16 @@ pub(super) fn demand(api: &Api, request: &Request, who: &Admitted, permission: P
         Err(denial) => {
             let Authority { project, subject, credential_id, .. } = who.authority.clone();
             let operation = request.route.operation;
-            Err(deny(api, request, RecordDenial { project, operation, subject, credential_id, denial }))
+            let target = target(request);
+            Err(deny(api, request, RecordDenial { project, operation, subject, credential_id, target, denial }))
         }
     }
+}
+
+/// What the path names below the project: a task, a Run, or a Run and its Attempt. What only the body
+/// names is not known to a denial, which comes first.
+fn target(request: &Request) -> Option<String> {
+    request.params.get(1..).filter(|named| !named.is_empty()).map(|named| named.join(" "))
 }
 
 fn deny(api: &Api, request: &Request, record: RecordDenial) -> Answer {

@@ -146,12 +146,9 @@ pub(super) fn rekey(api: &Api, request: &Request, who: &Admitted) -> Result<Answ
     let list = ListOldSeals { active: key_id.clone(), limit: REKEY_PAGE };
     let (old, count) = api.store.call(list).map_err(not_rekeyed)?;
     let sealed = old.iter().map(|envelope| seal_anew(&ring, envelope)).collect::<Result<Vec<_>, _>>()?;
-    let moved = if sealed.is_empty() {
-        0
-    } else {
-        let reseal = Reseal { authority: who.authority.clone(), moved: sealed };
-        api.store.call(reseal).map_err(not_rekeyed)?.map_err(refused)?
-    };
+    // Also when nothing is left to move: who asks may have lost its role since, and old keys go below.
+    let reseal = Reseal { authority: who.authority.clone(), moved: sealed };
+    let moved = api.store.call(reseal).map_err(not_rekeyed)?.map_err(refused)?;
     let remaining = count.saturating_sub(moved);
     if remaining == 0 && ring.keep_only(&[]) {
         ring.save(&path).map_err(|e| keyring(&e))?;

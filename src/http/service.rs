@@ -5,7 +5,7 @@ use super::admit::{self, Admitted};
 use super::message::{Answer, Request, Service};
 use super::route::{Guard, Method};
 use super::{access, audit, cancel, evidence, logs, query, retry, runs, secrets, starts, system, tasks, triggers};
-use crate::access::authenticate::Authenticator;
+use crate::access::authenticate::{AgeClock, Authenticator};
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What the API is made of.
 pub struct Parts {
@@ -136,7 +136,7 @@ impl Api {
     /// The API over these parts.
     pub fn new(parts: Parts) -> Self {
         Self {
-            authenticator: Authenticator::new(parts.store.clone(), parts.pepper),
+            authenticator: Authenticator::new(parts.store.clone(), parts.pepper, age_clock(&parts.board)),
             store: parts.store,
             profile: parts.profile,
             limits: parts.limits,
@@ -202,6 +202,15 @@ impl Api {
             (None, _) => Err(Answer::refusal(word::ROUTE_NOT_FOUND, "")),
         }
     }
+}
+
+/// The wall clock, for what may end by it.
+fn age_clock(board: &Arc<Board>) -> AgeClock {
+    let board = Arc::clone(board);
+    Box::new(move || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().filter(|_| board.age_decides())?;
+        i64::try_from(now.as_millis()).ok()
+    })
 }
 
 impl Service for Api {

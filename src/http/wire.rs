@@ -81,6 +81,18 @@ impl Fields {
         }
     }
 
+    /// A whole number within these bounds, or `null`; it may be left out.
+    pub fn optional_number(&mut self, name: &str, min: i64, max: i64) -> Result<Option<i64>, Answer> {
+        match self.left.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                let number = value.as_i64().filter(|number| (min..=max).contains(number));
+                let rule = || self.wrong(name, &format!("must be a whole number from {min} to {max}, or null"));
+                number.map(Some).ok_or_else(rule)
+            }
+        }
+    }
+
     /// A version, or 0 for none: `None`.
     pub fn version_or_zero(&mut self, name: &str) -> Result<Option<i64>, Answer> {
         match self.take(name)?.as_i64() {

@@ -328,6 +328,15 @@ pub const RECOVERY_MS_MAX: u64 = 10_000;
 pub const PAGE_DEFAULT: usize = 32;
 /// Rows in one page of a list at most (spec/control section 6).
 pub const PAGE_MAX: usize = 64;
+/// Tokens that one subject may have at once: a few programs, and some being replaced. Fewer than a page
+/// shows, so that a list never hides one that works.
+pub const TOKENS_PER_SUBJECT_MAX: usize = 32;
+/// Tokens whose use is noted on one day: more than a router has. Each id is kept in memory for the day.
+pub const NOTED_TOKENS_MAX: usize = 1_024;
+/// The shortest life of a token that expires.
+pub const TOKEN_LIFE_MS_MIN: i64 = 1_000;
+/// The longest life of a token that expires; longer is meant to be without end.
+pub const TOKEN_LIFE_MS_MAX: i64 = 3_650 * DAY_MS;
 /// Rows in one page of the audit at most (spec/control section 2).
 pub const AUDIT_PAGE_MAX: usize = 64;
 /// Receipts resolved along with one completion.
@@ -496,6 +505,7 @@ const _: () = {
     assert!(STORE_WAIT_MS < ANSWER_MS_MAX);
     assert!(HEAD_MS_MAX < REQUEST_MS_MAX);
     assert!(PAGE_DEFAULT <= PAGE_MAX);
+    assert!(TOKENS_PER_SUBJECT_MAX < PAGE_MAX);
     assert!(STANDALONE.housekeeping_page <= RESOLVED_MAX);
     assert!(LOG_AGE_PRESSED_MS <= EDGE.log_age_ms);
     assert!(LOG_SHARE_PRESSURE < LOG_SHARE_FLOOR);

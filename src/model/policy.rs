@@ -237,6 +237,9 @@ pub struct Authority {
     pub credential_id: Box<str>,
     /// That credential's version.
     pub credential_version: i64,
+    /// When the proof ends, in epoch milliseconds, if the credential expires and the clock was
+    /// believed when it was proven.
+    pub valid_until_ms: Option<i64>,
     /// The decision's basis.
     pub fence: Fence,
 }

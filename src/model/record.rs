@@ -172,6 +172,9 @@ pub struct Credential {
     pub secret_digest: [u8; 32],
     /// When this version was stored.
     pub changed_at_ms: i64,
+    /// From when on it does not work any more, in epoch milliseconds; `None` = it works until it is
+    /// revoked.
+    pub expires_at_ms: Option<i64>,
 }
 
 /// One audit row.

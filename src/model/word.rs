@@ -133,6 +133,8 @@ pub const SECRET_QUERY_UNAVAILABLE: Word = word(503, "secret_query_unavailable")
 pub const INVALID_ACCESS: Word = word(400, "invalid_access_request");
 /// No such subject or credential.
 pub const ACCESS_NOT_FOUND: Word = word(404, "access_not_found");
+/// The subject has as many tokens as one may have.
+pub const ACCESS_TOO_MANY: Word = word(409, "access_fence_rejected").because("too_many_tokens");
 /// The access change could not be stored, or the listing read.
 pub const ACCESS_UNAVAILABLE: Word = word(503, "access_unavailable");
 /// The audit could not be read.

@@ -81,6 +81,8 @@ pub struct AddCredential {
     pub credential_id: Box<str>,
     /// HMAC-SHA-256 of id and secret under the pepper.
     pub secret_digest: [u8; 32],
+    /// How long it works from now on, in milliseconds; `None` = until it is revoked.
+    pub expires_in_ms: Option<i64>,
 }
 
 /// What became of a credential.
@@ -96,6 +98,25 @@ pub enum CredentialChange {
     Refused(FenceReason),
     /// The asker's role may not do this.
     Forbidden,
+    /// The subject has as many as it may have.
+    TooMany,
+}
+
+/// Notes that a credential was used on a day, unless that is known. No decision, so no audit row.
+pub struct NoteUse {
+    /// Which credential.
+    pub credential_id: Box<str>,
+    /// Which day, counted from 1970 in UTC.
+    pub day: i64,
+}
+
+/// Revokes credentials whose time is over, each with its audit row by `system:clock`: what expired once
+/// does not come back when the clock does. Answers how many. Only for a clock that may decide by age.
+pub struct ExpireCredentials {
+    /// What time it is, in epoch milliseconds.
+    pub now_ms: i64,
+    /// At most so many.
+    pub limit: usize,
 }
 
 /// Revokes a credential, with its audit row. It works for nobody from the commit on.
@@ -108,7 +129,8 @@ pub struct RevokeCredential {
     pub credential_id: Box<str>,
 }
 
-/// Lists current bindings and credentials, each by id, at most `PAGE_MAX` of each.
+/// Lists current bindings by subject, each with the last used days of its credentials: those that are
+/// active first, then the newest revoked ones. At most `PAGE_MAX` of each.
 pub struct ListAccess {
     /// The project.
     pub project: Name,
@@ -127,8 +149,8 @@ pub struct BootstrapOwner {
 }
 
 /// Replaces the owner's credential: the new one is stored and every older active one of that
-/// subject is revoked in the same transaction, audited as `system:owner-bootstrap`. When no active
-/// owner is left (all were revoked), the subject is bound as owner again.
+/// subject is revoked in the same transaction, audited as `system:owner-bootstrap`. When the subject
+/// is not an owner any more, whoever took that away, it is bound as owner again.
 pub struct ReissueOwner {
     /// The owner's subject.
     pub subject: Subject,

@@ -92,6 +92,8 @@ pub struct RecordDenial {
     pub subject: Subject,
     /// With which credential.
     pub credential_id: Box<str>,
+    /// What it was about, if the path names it.
+    pub target: Option<String>,
     /// Why not.
     pub denial: Denial,
 }
@@ -106,7 +108,7 @@ impl Operation for RecordDenial {
             reason: Some(self.denial.word()),
             subject: Some(&self.subject),
             credential_id: Some(&self.credential_id),
-            target: None,
+            target: self.target.as_deref(),
             count: 1,
         };
         write(tx, &self.project, &entry)

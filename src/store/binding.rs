@@ -2,6 +2,7 @@
 
 use super::access::{Bind, Bound, ListAccess};
 use super::audit;
+use super::credential;
 use super::fail::Fail;
 use super::fence;
 use super::thread::Operation;
@@ -10,7 +11,7 @@ use crate::model::id::MutationId;
 use crate::model::limits;
 use crate::model::name::Name;
 use crate::model::policy::{Permission, Role, Subject, SubjectKind};
-use crate::model::record::{Binding, Credential};
+use crate::model::record::Binding;
 use crate::model::word::FenceReason;
 use rusqlite::{OptionalExtension as _, Row, params};
 
@@ -42,14 +43,14 @@ pub(super) fn append(tx: &Tx<'_>, next: &Next<'_>) -> Result<Binding, Fail> {
     Ok(Binding { subject: next.subject.clone(), role: next.role, version, changed_at_ms: now_ms })
 }
 
-/// Whether somebody other than `subject` is an owner now.
-pub(super) fn other_owner(tx: &Tx<'_>, project: &Name, subject: Option<&Subject>) -> Result<bool, Fail> {
-    let sql = "SELECT 1 FROM role_bindings b WHERE project = ?1 AND role = 'owner'
+/// Whether somebody other than `subject` is an owner now. An agent only reads, so one does not count.
+fn other_owner(tx: &Tx<'_>, project: &Name, subject: &Subject) -> Result<bool, Fail> {
+    let sql = "SELECT 1 FROM role_bindings b WHERE project = ?1 AND role = 'owner' AND subject_type <> 'agent'
         AND version = (SELECT max(version) FROM role_bindings WHERE project = b.project
             AND subject_type = b.subject_type AND subject_id = b.subject_id)
-        AND (?2 IS NULL OR (subject_type, subject_id) <> (?2, ?3)) LIMIT 1";
+        AND (subject_type, subject_id) <> (?2, ?3) LIMIT 1";
     let mut query = tx.conn.prepare_cached(sql)?;
-    Ok(query.exists(params![project, subject.map(|s| s.kind), subject.map(|s| &s.id)])?)
+    Ok(query.exists(params![project, subject.kind, subject.id])?)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Binding> {
@@ -90,20 +91,27 @@ impl Operation for Bind {
             return Ok(Bound::Forbidden);
         }
         let takes_owner = current == Some(Role::Owner) && self.role != Some(Role::Owner);
-        if takes_owner && !other_owner(tx, project, Some(&self.subject))? {
+        if takes_owner && !other_owner(tx, project, &self.subject)? {
             audit::refused(tx, by, operation, &target, FenceReason::LastOwner.word())?;
             return Ok(Bound::Refused(FenceReason::LastOwner));
         }
         let (mutation, subject) = (Some(self.mutation), &self.subject);
         let binding = append(tx, &Next { project, subject, role: self.role, mutation, by: &by.subject })?;
         audit::allowed(tx, by, operation, &target)?;
+        if self.role == Some(Role::Owner) && current != self.role {
+            // An admin may have made some of them, and must not come to hold an owner's.
+            for id in credential::revoke_all(tx, subject, &by.subject)? {
+                audit::allowed(tx, by, "credential.revoke", &credential::target(subject, &id))?;
+            }
+        }
         Ok(Bound::Done(binding))
     }
 }
 
 impl Operation for ListAccess {
-    /// Bindings with their subjects' credentials, and whether there are more.
-    type Out = (Vec<(Binding, Vec<Credential>)>, bool);
+    /// Bindings with their subjects' credentials and the days these were used last, and whether there are
+    /// more.
+    type Out = (Vec<(Binding, Vec<credential::Used>)>, bool);
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
         let limit = limits::PAGE_MAX;
@@ -120,7 +128,7 @@ impl Operation for ListAccess {
         bindings.truncate(limit);
         let mut page = Vec::with_capacity(bindings.len());
         for binding in bindings {
-            let credentials = super::credential::of_subject(tx, &binding.subject, limit)?;
+            let credentials = credential::of_subject(tx, &binding.subject, limit)?;
             page.push((binding, credentials));
         }
         Ok((page, more))

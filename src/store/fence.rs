@@ -28,7 +28,7 @@ pub fn binding(tx: &Tx<'_>, project: &Name, subject: &Subject) -> Result<Option<
 
 /// The latest version of a credential.
 pub fn credential(tx: &Tx<'_>, id: &str) -> Result<Option<Credential>, Fail> {
-    let sql = "SELECT id, version, subject_type, subject_id, status, secret_digest, changed_at_ms
+    let sql = "SELECT id, version, subject_type, subject_id, status, secret_digest, changed_at_ms, expires_at_ms
         FROM credentials WHERE id = ?1 ORDER BY version DESC LIMIT 1";
     Ok(tx.conn.prepare_cached(sql)?.query_row([id], read_credential).optional()?)
 }
@@ -43,6 +43,7 @@ pub fn read_credential(row: &Row<'_>) -> rusqlite::Result<Credential> {
         active: row.get_ref(4)?.as_str()? == "active",
         secret_digest: *digest.as_bytes(),
         changed_at_ms: row.get(6)?,
+        expires_at_ms: row.get(7)?,
     })
 }
 
@@ -61,8 +62,12 @@ pub fn held(tx: &Tx<'_>, authority: &Authority, permission: Permission) -> Resul
         return Ok(None);
     }
     let proof = credential(tx, &authority.credential_id)?;
+    let now_ms = tx.now_ms();
     let good = proof.is_some_and(|proof| {
-        proof.active && proof.version == authority.credential_version && proof.subject == authority.subject
+        proof.active
+            && proof.version == authority.credential_version
+            && proof.subject == authority.subject
+            && authority.valid_until_ms.is_none_or(|until_ms| now_ms < until_ms)
     });
     Ok(if good { standing.binding.and_then(|(_, role)| role) } else { None })
 }

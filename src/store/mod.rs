@@ -47,6 +47,7 @@ pub mod start;
 pub mod state;
 pub mod tasks;
 mod thread;
+mod token_time;
 mod trigger;
 mod trigger_put;
 pub mod triggers;

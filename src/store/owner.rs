@@ -6,6 +6,7 @@ use super::audit::{self, Entry};
 use super::binding::{self, Next};
 use super::credential;
 use super::fail::Fail;
+use super::fence;
 use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::name::Name;
@@ -31,7 +32,8 @@ fn note(tx: &mut Tx<'_>, project: &Name, operation: &str, subject: &Subject) -> 
 
 fn issue(tx: &Tx<'_>, id: Box<str>, subject: &Subject, secret_digest: [u8; 32]) -> Result<(), Fail> {
     let changed_at_ms = tx.now_ms();
-    let fresh = Credential { id, subject: subject.clone(), version: 1, active: true, secret_digest, changed_at_ms };
+    let (subject, expires_at_ms) = (subject.clone(), None);
+    let fresh = Credential { id, subject, version: 1, active: true, secret_digest, changed_at_ms, expires_at_ms };
     credential::append(tx, &fresh, None, &local())
 }
 
@@ -62,14 +64,11 @@ impl Operation for ReissueOwner {
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<(), Fail> {
         let project = Name::default_project();
-        for current in credential::of_subject(tx, &self.subject, usize::MAX >> 1)? {
-            if current.active {
-                let revoked = credential::revoked(tx, current);
-                credential::append(tx, &revoked, None, &local())?;
-            }
-        }
+        credential::revoke_all(tx, &self.subject, &local())?;
         issue(tx, self.credential_id, &self.subject, self.secret_digest)?;
-        if !binding::other_owner(tx, &project, None)? {
+        // Whatever other owners there are: one who was made by a thief must not be able to lock out whoever
+        // has the state folder.
+        if fence::binding(tx, &project, &self.subject)?.is_none_or(|(_, role)| role != Some(Role::Owner)) {
             bind(tx, &project, &self.subject)?;
         }
         note(tx, &project, "owner.reissue", &self.subject)

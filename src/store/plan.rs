@@ -8,7 +8,7 @@ use crate::model::name::Name;
 use crate::store::runs::RunCursor;
 use rusqlite::Connection;
 
-const SOURCES: [&str; 29] = [
+const SOURCES: [&str; 30] = [
     include_str!("admit.rs"),
     include_str!("advance.rs"),
     include_str!("audit.rs"),
@@ -34,6 +34,7 @@ const SOURCES: [&str; 29] = [
     include_str!("retry.rs"),
     include_str!("runs.rs"),
     include_str!("tasks.rs"),
+    include_str!("token_time.rs"),
     include_str!("trigger.rs"),
     include_str!("trigger_put.rs"),
     include_str!("triggers.rs"),

@@ -1,17 +1,13 @@
 //! Who is believed.
 
-use super::world::{World, code, start, uuid};
+use super::world::{World, bent, code, start, uuid};
+use qinglet::access::authenticate::{Authenticator, NotProven};
+use qinglet::access::pepper::Pepper;
 use qinglet::access::token::Token;
 use qinglet::model::name::Name;
 use qinglet::model::policy::Role;
 use qinglet::store::audit::{ListAudit, RecordRejections};
 use serde_json::json;
-
-fn bent(token: &str) -> String {
-    let other = Token::make().unwrap();
-    let secret = other.reveal().expose().rsplit_at_secret();
-    format!("{}{secret}", &token[..token.len() - 43])
-}
 
 trait Secret {
     fn rsplit_at_secret(&self) -> String;
@@ -23,18 +19,17 @@ impl Secret for str {
     }
 }
 
-fn revoke(world: &World, token: &str) {
-    let credential = token.split('_').nth(1).unwrap();
-    let body = json!({"schema": "qinglong/credential-revocation@v1", "mutationId": uuid()}).to_string();
-    let (status, answer) = world.ask(&world.owner, "POST", &format!("access/tokens/{credential}/revocation"), &body);
-    assert_eq!(status, 200, "{answer}");
-}
-
 #[test]
 fn auth_order_and_indistinguishable_rejects() {
     let world = World::new();
     let (viewer, gone) = (world.member("viewer", Role::Viewer), world.member("gone", Role::Viewer));
-    revoke(&world, &gone);
+    world.revoke(&gone);
+    let over = world.member("over", Role::Viewer);
+    let world = world.tampered(|db| {
+        let sql = "UPDATE credentials SET expires_at_ms = changed_at_ms + 1 WHERE subject_id = 'over'";
+        assert_eq!(db.execute(sql, []).unwrap(), 1);
+    });
+    world.side.board.show_age(true);
     let unknown = Token::make().unwrap().reveal().expose().to_owned();
     let want = world.answer("", "GET", "tasks", "");
     assert_eq!(want.status, 401);
@@ -44,6 +39,8 @@ fn auth_order_and_indistinguishable_rejects() {
         ("a wrong secret", bent(&viewer), 1),
         ("a revoked credential with a wrong secret", bent(&gone), 1),
         ("a revoked credential", gone, 1),
+        ("an expired credential with a wrong secret", bent(&over), 1),
+        ("an expired credential", over, 1),
     ] {
         let before = world.api.authenticator().work();
         let got = world.answer(&token, "GET", "tasks", "");
@@ -51,10 +48,25 @@ fn auth_order_and_indistinguishable_rejects() {
         assert_eq!(got, want, "{cause}: the same bytes");
         assert_eq!((after.0 - before.0, after.1 - before.1), (work, work), "{cause}: the same work");
     }
+    let counted = [("bearer_missing", 1), ("bearer_malformed", 1), ("credential_rejected", 6)];
+    assert_eq!(world.rejections.take(), counted, "nor is it told apart in the audit");
     let before = world.api.authenticator().work();
     assert_eq!(world.get(&viewer, "tasks").0, 200);
     let after = world.api.authenticator().work();
     assert_eq!((after.0 - before.0, after.1 - before.1), (1, 1), "and no more for one that works");
+}
+
+/// One pepper, and no other is tried.
+#[test]
+fn auth_exact_pepper_key_no_fallback() {
+    let world = World::new();
+    let authenticator = |pepper| Authenticator::new(world.store.clone(), pepper, Box::new(|| None));
+    let own = authenticator(Pepper::load(&world.state.pepper_path()).unwrap());
+    assert!(own.authenticate(&world.owner).is_ok());
+    let elsewhere = World::new();
+    let other = authenticator(Pepper::load(&elsewhere.state.pepper_path()).unwrap());
+    assert_eq!(other.authenticate(&world.owner), Err(NotProven::Rejected("credential_rejected")));
+    assert_eq!(other.work(), (1, 1), "after one look");
 }
 
 #[test]

@@ -37,14 +37,14 @@ impl House {
 
     fn works(&self, token: &str) -> bool {
         let pepper = Pepper::load(&self.state.pepper_path()).unwrap();
-        let proof = Authenticator::new(self.store.clone(), pepper).authenticate(token);
+        let proof = Authenticator::new(self.store.clone(), pepper, Box::new(|| None)).authenticate(token);
         proof.is_ok_and(|proof| proof.subject.to_string() == "user:owner")
     }
 
     fn credentials(&self) -> Vec<bool> {
         let (entries, _) = self.store.call(ListAccess { project: Name::default_project(), after: None }).unwrap();
         assert!(entries.len() <= 1, "one owner at most");
-        entries.into_iter().flat_map(|(_, credentials)| credentials).map(|credential| credential.active).collect()
+        entries.into_iter().flat_map(|(_, credentials)| credentials).map(|(credential, _)| credential.active).collect()
     }
 
     fn leftovers(&self) -> Vec<String> {

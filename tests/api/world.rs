@@ -1,9 +1,11 @@
 //! A state folder, a store, an API, and people with roles.
 
 use qinglet::access::bootstrap::init_owner;
+use qinglet::access::keyring::Keyring;
 use qinglet::access::pepper::Pepper;
 use qinglet::access::rejections::Rejections;
-use qinglet::execution::board::Board;
+use qinglet::access::token::Token;
+use qinglet::execution::board::{Board, Undecided};
 use qinglet::execution::evidence::{Look, ReceiptSeen, Seen};
 use qinglet::execution::host::Inspection;
 use qinglet::execution::logs::{LogRead, LogReadError, LogSlice};
@@ -84,6 +86,8 @@ pub struct Side {
     pub look: Arc<Sight>,
     /// Attempts that the engine was told to let go.
     pub settled: Arc<Mutex<Vec<AttemptId>>>,
+    /// What the board says nobody can decide.
+    pub doubts: Mutex<Vec<Undecided>>,
 }
 
 /// What is seen of every Attempt.
@@ -127,6 +131,7 @@ impl World {
         open::init(&state, &lock, &options(limits)).unwrap();
         let store = Store::start(&state, &lock, options(limits)).unwrap();
         init_owner(&state, &store).unwrap();
+        Keyring::create(&state.keyring_path()).unwrap();
         let owner = std::fs::read_to_string(state.owner_token_path()).unwrap().trim_end().to_owned();
         let (logs, pokes) = (Arc::new(Logs::default()), Arc::new(AtomicUsize::new(0)));
         let rejections = Arc::new(Rejections::new(Arc::new(|| {})));
@@ -206,6 +211,15 @@ impl World {
         self.ask(token, "POST", &format!("tasks/{task}/runs"), &start(mutation, seen).to_string())
     }
 
+    /// Takes a token away, as the owner.
+    pub fn revoke(&self, token: &str) {
+        let credential = token.split('_').nth(1).unwrap();
+        let body = json!({"schema": "qinglong/credential-revocation@v1", "mutationId": uuid()}).to_string();
+        let target = format!("access/tokens/{credential}/revocation");
+        let (status, answer) = self.ask(&self.owner, "POST", &target, &body);
+        assert_eq!(status, 200, "{answer}");
+    }
+
     /// Every audit row, newest first: operation, outcome, reason, whole row.
     pub fn audit(&self) -> Vec<(String, String, String)> {
         let (mut rows, mut after) = (Vec::new(), None);
@@ -257,6 +271,13 @@ fn api(
         poke_triggers: Arc::new(|| ()),
         boot: Arc::new(|| None),
     }))
+}
+
+/// This token with another's secret.
+pub fn bent(token: &str) -> String {
+    let other = Token::make().unwrap();
+    let other = other.reveal().expose().to_owned();
+    format!("{}{}", &token[..token.len() - 43], &other[other.len() - 43..])
 }
 
 /// A fresh mutation id.

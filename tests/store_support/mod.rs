@@ -99,6 +99,7 @@ pub fn authority() -> Authority {
         subject: owner(),
         credential_id: "owner-1".into(),
         credential_version: 1,
+        valid_until_ms: None,
         fence: Fence { project_version: 1, binding_version: 1 },
     }
 }

@@ -207,7 +207,9 @@ impl Bench {
         let standing = store.call(FindStanding { project: project.clone(), subject: subject.clone() }).unwrap();
         let fence =
             Fence { project_version: standing.project.unwrap().0, binding_version: standing.binding.unwrap().0 };
-        let authority = Authority { project, subject, credential_id: "c".into(), credential_version: 1, fence };
+        let credential_id = "c".into();
+        let authority =
+            Authority { project, subject, credential_id, credential_version: 1, valid_until_ms: None, fence };
         let mut config = config;
         config["command"] = serde_json::json!({"kind": "shell", "command": "true"});
         let spec = serde_json::json!({"schema": "qinglong/command@v1", "config": config});

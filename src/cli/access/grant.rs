@@ -19,7 +19,8 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "give a subject a role: owner, admin, operator or viewer",
     more: "viewer looks; operator also defines, starts and stops tasks; admin also deletes tasks and manages\n\
-           access; owner also gives and takes the owner role.",
+           access; owner also gives and takes the owner role. Who becomes an owner needs a new token: those there\n\
+           were end.",
     body: Some(grant),
 };
 

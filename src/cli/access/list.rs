@@ -16,7 +16,7 @@ pub const COMMAND: Command = Command {
     rest: None,
     flags: &[],
     summary: "list subjects, their roles and their tokens",
-    more: "Tokens are shown by their ids; a secret is shown once, when it is made.",
+    more: "Tokens are shown by their ids; a secret is shown once, when it is made. LAST USED is a day in UTC.",
     body: Some(list),
 };
 
@@ -36,21 +36,23 @@ fn list(context: &Context, _: &Given) -> Result<Exit, Failure> {
         subjects.iter().try_for_each(print_json)?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::headed(["SUBJECT", "ROLE", "TOKEN", "STATE", "CHANGED"]);
+    let mut table = Table::headed(["SUBJECT", "ROLE", "TOKEN", "STATE", "CHANGED", "EXPIRES", "LAST USED"]);
     for entry in &subjects {
         let (who, role) = (subject_cell(&entry["subject"]), entry["role"].as_str().unwrap_or("(none)").to_owned());
         let tokens = entry["credentials"].as_array().map_or(&[][..], Vec::as_slice);
         if tokens.is_empty() {
-            table.row([who.clone(), role.clone(), "-".into(), "-".into(), time(&entry["changedAtMs"])]);
+            let changed = time(&entry["changedAtMs"]);
+            table.row([who.clone(), role.clone(), "-".into(), "-".into(), changed, "-".into(), "-".into()]);
         }
         for token in tokens {
-            let state = if token["active"] == true { "active" } else { "revoked" };
             table.row([
                 who.clone(),
                 role.clone(),
                 cell(&token["credentialId"]),
-                state.into(),
+                cell(&token["state"]),
                 time(&token["changedAtMs"]),
+                time(&token["expiresAtMs"]),
+                cell(&token["lastUsedDay"]),
             ]);
         }
     }

@@ -16,7 +16,8 @@ pub const COMMAND: Command = Command {
     rest: None,
     flags: &[],
     summary: "take a subject's role away",
-    more: "Its tokens prove who it is, and that it may do nothing.",
+    more: "Its tokens prove who it is, and that it may do nothing; given a role again, they work again. The last\n\
+           owner stays.",
     body: Some(revoke),
 };
 

@@ -7,6 +7,7 @@
 mod access;
 mod args;
 mod audit;
+mod backup;
 mod cell;
 mod check;
 mod client;
@@ -23,6 +24,7 @@ mod mutation;
 mod outcome;
 mod quote;
 mod reply;
+mod restore;
 mod retry;
 mod run;
 mod runs;
@@ -88,8 +90,8 @@ const COMMANDS: &[Command] = &[
     audit::COMMAND,
     check::COMMAND,
     Command::later("doctor", "look at the system"),
-    Command::later("backup", "copy the state"),
-    Command::later("restore", "take a copy back"),
+    backup::COMMAND,
+    restore::COMMAND,
 ];
 
 /// Does what the arguments (without the program's own name) ask for.

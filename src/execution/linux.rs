@@ -3,6 +3,7 @@
 use super::board::WaitReason;
 use super::environment::{Surroundings, isolated};
 use super::evidence::{Look, ReceiptSeen, Seen};
+use super::files::{Files, LogListing, ReceiptListing};
 use super::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
     NotOpened, Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
@@ -27,6 +28,7 @@ use crate::process::reap::Children;
 use crate::process::receipt::ReceiptStore;
 use crate::process::{self, clock, crash, identity, room};
 use crate::store::evidence::ActiveAttempt;
+use crate::store::state::StateDir;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -367,5 +369,38 @@ impl LogRead for LogFiles {
             truncated: range.truncated,
             dropped_bytes: range.dropped_bytes,
         })
+    }
+}
+
+/// The files of a state folder, for `check` and `backup`.
+pub struct StateFiles {
+    /// The state folder.
+    pub state: StateDir,
+    /// Its logs.
+    pub logs: LogStore,
+    /// Its receipts.
+    pub receipts: ReceiptStore,
+}
+
+impl Files for StateFiles {
+    fn space_left(&self) -> Option<u64> {
+        let space = room::space(self.state.path()).ok()?;
+        let share = space.total_bytes / limits::STATE_FLOOR_SHARE;
+        let floor = share.clamp(limits::STATE_FLOOR_BYTES, limits::STATE_FLOOR_BYTES_MAX);
+        Some(space.free_bytes.saturating_sub(floor))
+    }
+
+    fn logs(&self, part: u8) -> std::io::Result<LogListing> {
+        let (artifacts, strangers, cut) = self.logs.list(part, limits::CHECK_FILES_MAX)?;
+        Ok(LogListing { artifacts, strangers, cut })
+    }
+
+    fn receipts(&self) -> std::io::Result<ReceiptListing> {
+        let (attempts, strangers, cut) = self.receipts.list(limits::CHECK_FILES_MAX)?;
+        Ok(ReceiptListing { attempts, strangers, cut })
+    }
+
+    fn strangers(&self) -> std::io::Result<Vec<String>> {
+        self.state.strangers()
     }
 }

@@ -6,6 +6,7 @@ mod control;
 pub mod engine;
 pub mod environment;
 pub mod evidence;
+pub mod files;
 mod finish;
 pub mod host;
 mod housekeeping;

@@ -4,6 +4,7 @@
 pub mod access;
 pub mod admit;
 pub mod audit;
+pub mod backups;
 pub mod cancel;
 pub mod evidence;
 pub mod gate;

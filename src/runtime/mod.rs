@@ -1,9 +1,12 @@
 //! The composition root: builds everything, starts the threads, runs the control loop in `main`,
 //! and takes it all down in reverse. Nothing else knows how the parts hang together.
 
+pub mod backup;
+pub mod backup_file;
 mod check;
 mod ears;
 mod init;
+pub mod restore;
 mod stop;
 
 pub use check::{Evidence, Objection, Unserved};
@@ -15,7 +18,7 @@ use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::environment::Surroundings;
-use crate::execution::linux::{self, Linux, LogFiles, Witness};
+use crate::execution::linux::{self, Linux, LogFiles, StateFiles, Witness};
 use crate::execution::{Engine, RecoveryError};
 use crate::http::gate::Bounds;
 use crate::http::routes::ROUTES;
@@ -175,6 +178,11 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
             keyring: state.keyring_path(),
             logs: Arc::new(LogFiles(LogStore::new(state.logs_dir()))),
             look: Arc::new(Witness(ReceiptStore::new(state.receipts_dir()))),
+            files: Arc::new(StateFiles {
+                state: state.clone(),
+                logs: LogStore::new(state.logs_dir()),
+                receipts: ReceiptStore::new(state.receipts_dir()),
+            }),
             rejections: rejections.clone(),
             poke: Arc::new(move || inbox.poke()),
             poke_triggers: Arc::new(move || triggers.poke_triggers()),

@@ -13,6 +13,7 @@ fn target(route: &Route) -> String {
         .replace("{credential}", "nothing")
         .replace("{trigger}", "nothing")
         .replace("{secret}", "nothing")
+        .replace("{backup}", id)
 }
 
 fn method(route: &Route) -> &'static str {
@@ -26,7 +27,7 @@ fn method(route: &Route) -> &'static str {
 
 /// Who may use what: spec/control section 1, written out.
 #[rustfmt::skip]
-const MAY: [(&str, [bool; 4]); 28] = [
+const MAY: [(&str, [bool; 4]); 32] = [
     //                    owner  admin  operator viewer
     ("project.status",    [true, true,  true,    true]),
     ("task.list",         [true, true,  true,    true]),
@@ -55,6 +56,10 @@ const MAY: [(&str, [bool; 4]); 28] = [
     ("access.bind",       [true, true,  false,   false]),
     ("credential.create", [true, true,  false,   false]),
     ("credential.revoke", [true, true,  false,   false]),
+    ("backup.create",     [true, false, false,   false]),
+    ("backup.get",        [true, false, false,   false]),
+    ("backup.read",       [true, false, false,   false]),
+    ("backup.delete",     [true, false, false,   false]),
     ("audit.list",        [true, true,  false,   false]),
 ];
 

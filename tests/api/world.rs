@@ -5,6 +5,7 @@ use qinglet::access::pepper::Pepper;
 use qinglet::access::rejections::Rejections;
 use qinglet::execution::board::Board;
 use qinglet::execution::evidence::{Look, ReceiptSeen, Seen};
+use qinglet::execution::files::Files;
 use qinglet::execution::host::Inspection;
 use qinglet::execution::logs::{LogRead, LogReadError, LogSlice};
 use qinglet::http::message::{Answer, Bearer, Request, Service};
@@ -92,6 +93,8 @@ impl Default for Sight {
         Self(Mutex::new(Seen { receipt: ReceiptSeen::Absent, process: Some(Inspection::Unavailable) }))
     }
 }
+
+impl Files for Sight {}
 
 impl Look for Sight {
     fn look(&self, _: &ActiveAttempt) -> Seen {
@@ -244,6 +247,7 @@ fn api(
         board: Arc::clone(&side.board),
         keyring: state.keyring_path(),
         logs: Arc::clone(logs) as Arc<dyn LogRead>,
+        files: Arc::new(Sight::default()),
         look: Arc::clone(&side.look) as Arc<dyn Look>,
         rejections: Arc::clone(rejections),
         settled: Arc::new(move |attempt| settled.lock().unwrap().push(attempt)),

@@ -1,7 +1,7 @@
 //! The files of a state as `check` and `backup` look at them; handed to the HTTP side, which does not know
 //! the process side. Only looks.
 
-use crate::model::id::AttemptId;
+use crate::model::id::{AttemptId, RunId};
 use std::io;
 
 /// What lies in one part of the log folder.
@@ -37,6 +37,11 @@ pub trait Files: Send + Sync {
     /// The logs in the 16 shards of a part, 0 to 15.
     fn logs(&self, _part: u8) -> io::Result<LogListing> {
         Ok(LogListing::default())
+    }
+
+    /// The name that an Attempt's log has.
+    fn artifact(&self, _run: RunId, _attempt: AttemptId) -> String {
+        String::new()
     }
 
     /// The receipts.

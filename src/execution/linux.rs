@@ -21,7 +21,7 @@ use crate::model::word::LOG_WRITE_FAILED;
 use crate::process::adopted::Adopted;
 use crate::process::handle::Handle;
 use crate::process::launch::{Held, Launcher};
-use crate::process::log::LogStore;
+use crate::process::log::{LogStore, artifact_of};
 use crate::process::orders::Orders;
 use crate::process::published::Published;
 use crate::process::reap::Children;
@@ -393,6 +393,10 @@ impl Files for StateFiles {
     fn logs(&self, part: u8) -> std::io::Result<LogListing> {
         let (artifacts, strangers, cut) = self.logs.list(part, limits::CHECK_FILES_MAX)?;
         Ok(LogListing { artifacts, strangers, cut })
+    }
+
+    fn artifact(&self, run: RunId, attempt: AttemptId) -> String {
+        artifact_of(run, attempt)
     }
 
     fn receipts(&self) -> std::io::Result<ReceiptListing> {

@@ -11,6 +11,7 @@ mod finish;
 pub mod host;
 mod housekeeping;
 mod inbox;
+pub mod inspect;
 mod kept;
 pub mod linux;
 pub mod logs;

@@ -6,6 +6,7 @@ pub mod admit;
 pub mod audit;
 pub mod backups;
 pub mod cancel;
+pub mod check;
 pub mod evidence;
 pub mod gate;
 pub mod head;

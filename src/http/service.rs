@@ -5,7 +5,7 @@ use super::admit::{self, Admitted};
 use super::message::{Answer, Request, Service};
 use super::route::{Guard, Method};
 use super::{
-    access, audit, backups, cancel, evidence, logs, query, retry, runs, secrets, starts, system, tasks, triggers,
+    access, audit, backups, cancel, check, evidence, logs, query, retry, runs, secrets, starts, system, tasks, triggers,
 };
 use crate::access::authenticate::Authenticator;
 use crate::access::pepper::Pepper;
@@ -126,6 +126,7 @@ fn handler(operation: &str) -> Option<Handler> {
         "access.bind" => Guarded(access::bind),
         "credential.create" => Guarded(access::create_token),
         "credential.revoke" => Guarded(access::revoke_token),
+        "state.check" => Guarded(check::step),
         "backup.create" => Guarded(backups::create),
         "backup.get" => Guarded(backups::get),
         "backup.read" => Guarded(backups::read),

@@ -64,8 +64,6 @@ pub const BACKUP_NOT_FOUND: Word = word(404, "backup_not_found");
 pub const BACKUP_BUSY: Word = word(409, "backup_busy");
 /// The state could not be copied.
 pub const BACKUP_UNAVAILABLE: Word = word(503, "backup_unavailable");
-/// The state could not be looked through.
-pub const CHECK_UNAVAILABLE: Word = word(503, "check_unavailable");
 /// The answer would be longer than an answer may be.
 pub const ANSWER_UNAVAILABLE: Word = word(503, "answer_unavailable");
 
@@ -244,7 +242,7 @@ impl Word {
 pub enum Exit {
     /// Done.
     Done = 0,
-    /// The run did not succeed (`--wait`).
+    /// The run did not succeed (`--wait`); a check found something that cannot be relied on.
     RunFailed = 1,
     /// Wrong usage or invalid input.
     Usage = 2,

@@ -64,7 +64,8 @@ pub(super) fn file_name(artifact: &str) -> String {
     format!("{artifact}.log")
 }
 
-fn artifact_of(run: RunId, attempt: AttemptId) -> String {
+/// The name of an Attempt's log.
+pub fn artifact_of(run: RunId, attempt: AttemptId) -> String {
     let digest = Sha256::new_with_prefix(b"qinglet.log.v1\0");
     let digest = digest.chain_update(run.0.as_bytes()).chain_update(attempt.0.as_bytes()).finalize();
     let mut name = String::from(PREFIX);

@@ -9,7 +9,7 @@ mod init;
 pub mod restore;
 mod stop;
 
-pub use check::{Evidence, Objection, Unserved};
+pub use check::{Evidence, FIRST_STEP, Objection, Unserved};
 pub use init::{KeyringState, Report, init};
 pub use stop::OnStop;
 

@@ -26,6 +26,7 @@ pub mod evidence;
 mod fail;
 mod fence;
 pub mod fire;
+pub mod inspect;
 mod journal;
 pub mod lost;
 mod migrate;

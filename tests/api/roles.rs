@@ -27,7 +27,7 @@ fn method(route: &Route) -> &'static str {
 
 /// Who may use what: spec/control section 1, written out.
 #[rustfmt::skip]
-const MAY: [(&str, [bool; 4]); 32] = [
+const MAY: [(&str, [bool; 4]); 33] = [
     //                    owner  admin  operator viewer
     ("project.status",    [true, true,  true,    true]),
     ("task.list",         [true, true,  true,    true]),
@@ -56,6 +56,7 @@ const MAY: [(&str, [bool; 4]); 32] = [
     ("access.bind",       [true, true,  false,   false]),
     ("credential.create", [true, true,  false,   false]),
     ("credential.revoke", [true, true,  false,   false]),
+    ("state.check",       [true, true,  false,   false]),
     ("backup.create",     [true, false, false,   false]),
     ("backup.get",        [true, false, false,   false]),
     ("backup.read",       [true, false, false,   false]),

@@ -102,6 +102,19 @@ pub fn reissue_owner(state: &StateDir, store: &Store) -> Result<(), BootstrapErr
     Bootstrap::new(state, store, &|_| {}).reissue()
 }
 
+/// Takes the owner's token of an old state over to one that was restored in its place, when that knows it.
+/// `false`: there was none, or it does not.
+pub fn carry_owner_token(old: &StateDir, new: &StateDir, store: &Store) -> Result<bool, BootstrapError> {
+    let bootstrap = Bootstrap::new(new, store, &|_| {});
+    let Ok(Some(token)) = read_token(&old.owner_token_path(), "owner.token") else { return Ok(false) };
+    if !bootstrap.is_committed(&token, &Pepper::load(&bootstrap.pepper)?)? {
+        return Ok(false);
+    }
+    bootstrap.put_down(&token)?;
+    bootstrap.publish()?;
+    Ok(true)
+}
+
 /// [`init_owner`] with a hook that is called after each of [`STEPS`], to crash there.
 #[cfg(debug_assertions)]
 pub fn init_owner_at(state: &StateDir, store: &Store, at: &dyn Fn(&'static str)) -> Result<OwnerState, BootstrapError> {
@@ -202,12 +215,17 @@ impl<'a> Bootstrap<'a> {
 
     fn write_token(&self) -> Result<Token, BootstrapError> {
         let token = Token::make().map_err(BootstrapError::Random)?;
+        self.put_down(&token)?;
+        Ok(token)
+    }
+
+    /// Writes a token under the temporary name.
+    fn put_down(&self, token: &Token) -> Result<(), BootstrapError> {
         let mut line = format!("{}\n", token.reveal().expose()).into_bytes();
         let written = private_file::write_new(&self.temporary, &line);
         line.fill(0);
         std::hint::black_box(&line);
-        written.map_err(|e| token_file("owner.token.new", format!("could not be written: {e}")))?;
-        Ok(token)
+        written.map_err(|e| token_file("owner.token.new", format!("could not be written: {e}")))
     }
 
     fn publish(&self) -> Result<(), BootstrapError> {

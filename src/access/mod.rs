@@ -6,6 +6,7 @@
 
 pub mod authenticate;
 pub mod bootstrap;
+pub mod carry;
 pub mod digest;
 pub mod keyring;
 pub mod pepper;

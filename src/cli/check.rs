@@ -1,11 +1,13 @@
 //! `check`: runs that nobody can decide, what speaks for and against one, and settling it. Asks the
-//! daemon, or looks for itself when none runs.
+//! daemon, or looks for itself when none runs. Without a run the whole state is looked through too.
+
+mod state;
 
 use super::args::Given;
 use super::cell::{cell, time};
 use super::client::Client;
 use super::command::{Command, Flag};
-use super::context::{Context, print, print_json};
+use super::context::{Context, note, print, print_json};
 use super::failure::Failure;
 use super::table::{Table, printable};
 use super::{mutation, show};
@@ -22,9 +24,11 @@ pub const COMMAND: Command = Command {
     args: &["[RUN]"],
     rest: None,
     flags: &[Flag::value("resolve", "lost", "call the run lost, so that its place is free")],
-    summary: "show the runs that nobody can decide, or what is known of one",
-    more: "Without RUN it lists the runs of which nobody can say whether they run or how they ended. With\n\
-           RUN it shows what the store, the receipt and the process say. --resolve lost settles such a run:\n\
+    summary: "look the state through, and show the runs that nobody can decide, or what is known of one",
+    more: "Without RUN it lists the runs of which nobody can say whether they run or how they ended, then looks\n\
+           the state through and changes nothing: the database's pages and references, the digests of tasks\n\
+           and triggers, the keys of secrets, logs and receipts against what is stored. A line each, ok, warn or\n\
+           fail; exit 1 when something fails (role admin). With RUN it shows what the store, the receipt and the process say. --resolve lost settles such a run:\n\
            be sure that it does not run any more. It is refused for a run that is provably alive. Works\n\
            with no daemon running too.",
     body: Some(check),
@@ -43,8 +47,15 @@ fn check(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let client = context.client();
     match (run, resolve) {
         (None, true) => Err(Failure::usage("--resolve needs RUN; `qinglet check` shows those in question")),
-        (None, false) if client.is_served() => list(context, &client),
-        (None, false) => list_unserved(context),
+        (None, false) if client.is_served() => {
+            list(context, &client)?;
+            state::served(context, &client)
+        }
+        (None, false) => {
+            let unserved = Unserved::look(&context.state).map_err(Failure::unavailable)?;
+            list_unserved(context, &unserved)?;
+            state::unserved(context, &unserved)
+        }
         (Some(run), false) => {
             let evidence = if client.is_served() {
                 client.get(&format!("/runs/{run}/evidence"), &format!("check run {run}"))?["evidence"].take()
@@ -72,7 +83,7 @@ fn check(context: &Context, given: &Given) -> Result<Exit, Failure> {
     }
 }
 
-fn list(context: &Context, client: &Client) -> Result<Exit, Failure> {
+fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     let status = client.get("/status", "list the undecided runs")?;
     let undecided = &status["status"]["undecided"];
     let runs = undecided["runs"].as_array().map_or(&[][..], Vec::as_slice);
@@ -83,16 +94,22 @@ fn list(context: &Context, client: &Client) -> Result<Exit, Failure> {
     } else {
         print(&listed(context, &rows, undecided["count"].as_u64().unwrap_or(0)))?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
-fn list_unserved(context: &Context) -> Result<Exit, Failure> {
-    let all = unserved(context)?.under_way().map_err(Failure::unavailable)?;
+fn list_unserved(context: &Context, unserved: &Unserved) -> Result<(), Failure> {
+    let all = match unserved.under_way() {
+        Ok(all) => all,
+        // What follows says what is wrong with the store.
+        Err(why) => {
+            note(&format!("qinglet: {why}"));
+            return Ok(());
+        }
+    };
     let count = all.len();
     let undecided: Vec<Value> = all.iter().filter(|evidence| evidence.is_undecided()).map(shape).collect();
     if context.json {
-        undecided.iter().try_for_each(|evidence| print_json(&json!({"evidence": evidence})))?;
-        return Ok(Exit::Done);
+        return undecided.iter().try_for_each(|evidence| print_json(&json!({"evidence": evidence})));
     }
     let rows: Vec<_> = undecided.iter().map(|run| (run["runId"].clone(), "unclear".into(), Value::Null)).collect();
     print(&listed(context, &rows, rows.len() as u64))?;
@@ -100,7 +117,7 @@ fn list_unserved(context: &Context) -> Result<Exit, Failure> {
         let settles = "no daemon runs; the next `qinglet serve` takes them up";
         print(&format!("{} more under way; {settles}\n", count - rows.len()))?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 fn listed(context: &Context, rows: &[(Value, Value, Value)], count: u64) -> String {

@@ -7,6 +7,7 @@
 mod access;
 mod args;
 mod audit;
+mod backup;
 mod cell;
 mod check;
 mod client;
@@ -24,6 +25,7 @@ mod mutation;
 mod outcome;
 mod quote;
 mod reply;
+mod restore;
 mod retry;
 mod run;
 mod runs;
@@ -89,8 +91,8 @@ const COMMANDS: &[Command] = &[
     audit::COMMAND,
     check::COMMAND,
     doctor::COMMAND,
-    Command::later("backup", "copy the state"),
-    Command::later("restore", "take a copy back"),
+    backup::COMMAND,
+    restore::COMMAND,
 ];
 
 /// Does what the arguments (without the program's own name) ask for.

@@ -3,6 +3,7 @@
 use super::board::WaitReason;
 use super::environment::{Person, Surroundings, environment};
 use super::evidence::{Look, ReceiptSeen, Seen};
+use super::files::{Files, LogListing, ReceiptListing};
 use super::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
     NotOpened, Now, Receipt, ReceiptRead, Signalled, Stop, Swept, Unfit,
@@ -25,7 +26,7 @@ use crate::process::account::Account;
 use crate::process::adopted::Adopted;
 use crate::process::handle::Handle;
 use crate::process::launch::{Held, Launcher};
-use crate::process::log::LogStore;
+use crate::process::log::{LogStore, artifact_of};
 use crate::process::machine::Machine;
 pub use crate::process::open_path::open_path;
 use crate::process::orders::{Confined, Orders};
@@ -34,6 +35,7 @@ use crate::process::reap::Children;
 use crate::process::receipt::ReceiptStore;
 use crate::process::{self, clock, crash, identity, room};
 use crate::store::evidence::ActiveAttempt;
+use crate::store::state::StateDir;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -420,5 +422,42 @@ impl LogRead for LogFiles {
             truncated: range.truncated,
             dropped_bytes: range.dropped_bytes,
         })
+    }
+}
+
+/// The files of a state folder, for `check` and `backup`.
+pub struct StateFiles {
+    /// The state folder.
+    pub state: StateDir,
+    /// Its logs.
+    pub logs: LogStore,
+    /// Its receipts.
+    pub receipts: ReceiptStore,
+}
+
+impl Files for StateFiles {
+    fn space_left(&self) -> Option<u64> {
+        let space = room::space(self.state.path()).ok()?;
+        let share = space.total_bytes / limits::STATE_FLOOR_SHARE;
+        let floor = share.clamp(limits::STATE_FLOOR_BYTES, limits::STATE_FLOOR_BYTES_MAX);
+        Some(space.free_bytes.saturating_sub(floor))
+    }
+
+    fn logs(&self, part: u8) -> std::io::Result<LogListing> {
+        let (artifacts, strangers, cut) = self.logs.list(part, limits::CHECK_FILES_MAX)?;
+        Ok(LogListing { artifacts, strangers, cut })
+    }
+
+    fn artifact(&self, run: RunId, attempt: AttemptId) -> String {
+        artifact_of(run, attempt)
+    }
+
+    fn receipts(&self) -> std::io::Result<ReceiptListing> {
+        let (attempts, strangers, cut) = self.receipts.list(limits::CHECK_FILES_MAX)?;
+        Ok(ReceiptListing { attempts, strangers, cut })
+    }
+
+    fn strangers(&self) -> std::io::Result<Vec<String>> {
+        self.state.strangers()
     }
 }

@@ -4,7 +4,9 @@
 pub mod access;
 pub mod admit;
 pub mod audit;
+pub mod backups;
 pub mod cancel;
+pub mod check;
 pub mod evidence;
 pub mod gate;
 pub mod head;

@@ -25,7 +25,7 @@ use Permission as P;
 
 /// Every route. The first parameter of a guarded one is the project.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 30] = [
+pub static ROUTES: [Route; 35] = [
     route!(Get "/api/health", "system.health", Public, [], 0),
     route!(Get "/api/v3/capabilities", "system.capabilities", Public, [], 0),
     route!(Get "/api/v3/projects/{project}/status", "project.status", Holds(P::ProjectRead), [], 0),
@@ -58,6 +58,11 @@ pub static ROUTES: [Route; 30] = [
     route!(Post "/api/v3/projects/{project}/access/tokens", "credential.create", Holds(P::PolicyManage), [], ACCESS_BODY_BYTES_MAX),
     route!(Post "/api/v3/projects/{project}/access/tokens/{credential}/revocation", "credential.revoke",
         Holds(P::PolicyManage), [], MUTATION_BODY_BYTES_MAX),
+    route!(Get "/api/v3/projects/{project}/check", "state.check", Holds(P::PolicyManage), ["step"], 0),
+    route!(Post "/api/v3/projects/{project}/backups", "backup.create", Holds(P::ProjectManage), [], MUTATION_BODY_BYTES_MAX),
+    route!(Get "/api/v3/projects/{project}/backups/{backup}", "backup.get", Holds(P::ProjectManage), [], 0),
+    route!(Get "/api/v3/projects/{project}/backups/{backup}/content", "backup.read", Holds(P::ProjectManage), ["offset"], 0),
+    route!(Delete "/api/v3/projects/{project}/backups/{backup}", "backup.delete", Holds(P::ProjectManage), [], MUTATION_BODY_BYTES_MAX),
     route!(Get "/api/v3/projects/{project}/audit", "audit.list", Holds(P::PolicyManage), ["limit", "after"], 0),
 ];
 

@@ -4,12 +4,15 @@
 use super::admit::{self, Admitted};
 use super::message::{Answer, Request, Service};
 use super::route::{Guard, Method};
-use super::{access, audit, cancel, evidence, logs, query, retry, runs, secrets, starts, system, tasks, triggers};
+use super::{
+    access, audit, backups, cancel, check, evidence, logs, query, retry, runs, secrets, starts, system, tasks, triggers,
+};
 use crate::access::authenticate::{AgeClock, Authenticator};
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::evidence::Look;
+use crate::execution::files::Files;
 use crate::execution::logs::LogRead;
 use crate::model::capability::Capabilities;
 use crate::model::id::{AttemptId, Uuid};
@@ -46,6 +49,8 @@ pub struct Parts {
     pub logs: Arc<dyn LogRead>,
     /// Looks at what is known of an Attempt outside the store.
     pub look: Arc<dyn Look>,
+    /// Looks at the state's files.
+    pub files: Arc<dyn Files>,
     /// Counts rejected authentications; the control loop writes them.
     pub rejections: Arc<Rejections>,
     /// Wakes the dispatcher after something it must see. Must not block.
@@ -71,6 +76,8 @@ pub struct Api {
     pub(super) keyring: Mutex<PathBuf>,
     pub(super) logs: Arc<dyn LogRead>,
     pub(super) look: Arc<dyn Look>,
+    pub(super) files: Arc<dyn Files>,
+    pub(super) backup: backups::Shelf,
     pub(super) rejections: Arc<Rejections>,
     pub(super) poke: Arc<dyn Fn() + Send + Sync>,
     pub(super) poke_triggers: Arc<dyn Fn() + Send + Sync>,
@@ -127,6 +134,11 @@ fn handler(operation: &str) -> Option<Handler> {
         "access.bind" => Guarded(access::bind),
         "credential.create" => Guarded(access::create_token),
         "credential.revoke" => Guarded(access::revoke_token),
+        "state.check" => Guarded(check::step),
+        "backup.create" => Guarded(backups::create),
+        "backup.get" => Guarded(backups::get),
+        "backup.read" => Guarded(backups::read),
+        "backup.delete" => Guarded(backups::delete),
         "audit.list" => Guarded(audit::list),
         _ => return None,
     })
@@ -146,6 +158,8 @@ impl Api {
             keyring: Mutex::new(parts.keyring),
             logs: parts.logs,
             look: parts.look,
+            files: parts.files,
+            backup: backups::Shelf::default(),
             rejections: parts.rejections,
             poke: parts.poke,
             poke_triggers: parts.poke_triggers,
@@ -175,6 +189,7 @@ impl Api {
     /// The first half: from a matched head to somebody who may. Refuses, with the denial durably
     /// audited, or counts the rejection. Nothing of the body is looked at. `None`: a public route.
     pub fn admit(&self, request: &Request) -> Result<Option<Admitted>, Answer> {
+        self.backup.tidy();
         query::check(request, self.limits)?;
         match request.route.guard {
             Guard::Public => Ok(None),

@@ -566,3 +566,35 @@ pub const STALE_GROUPS_PAGE: usize = 64;
 pub const GROUP_REMOVE_TRIES: u32 = 20;
 /// Between two such tries.
 pub const GROUP_REMOVE_PAUSE_MS: u64 = 5;
+
+// ---- Backup and check ---------------------------------------------------------------------------
+
+/// Pages copied at once: 64 KiB, so that whoever wants the store waits for a few milliseconds at most.
+pub const BACKUP_STEP_PAGES: i32 = 64;
+/// Pages that a copy's target keeps in memory, in KiB.
+pub const BACKUP_CACHE_KIB: u32 = 256;
+/// Bytes of a copy in one answer; base64 makes 60 KiB of them.
+pub const BACKUP_PIECE_BYTES: usize = 45 * 1024;
+/// A copy that nobody has asked for since is given up, and its space with it.
+pub const BACKUP_IDLE_MS: u64 = 60_000;
+/// What stands behind the database in a backup: the keyring, and 4 KiB of words.
+pub const BACKUP_TRAILER_BYTES_MAX: usize = KEYRING_BYTES_MAX + 4 * 1024;
+/// Old states kept beside a restored one: names are counted up to this.
+pub const RESTORES_KEPT_MAX: u32 = 1_000;
+/// Rows that one step of a check reads; a definition may have 64 KiB.
+pub const CHECK_PAGE: usize = 32;
+/// Logs that one step of a check looks for.
+pub const CHECK_LOGS_PAGE: usize = 256;
+/// Files of one part of the log folder that a check holds in memory: more are not looked at, and it says so.
+pub const CHECK_FILES_MAX: usize = 65_536;
+/// Findings that one step tells of one by one; the rest is counted.
+pub const CHECK_FINDINGS_MAX: usize = 16;
+/// The largest store whose pages are read through while it is served: a table at once, and nobody else
+/// comes to the store meanwhile. A router reads 16 MiB in about a second.
+pub const CHECK_SERVED_BYTES_MAX: u64 = 16 * MIB;
+
+const _: () = {
+    assert!(BACKUP_PIECE_BYTES * 4 / 3 + 1024 < RESPONSE_BYTES_MAX);
+    // A text of base64 must end with its piece.
+    assert!(BACKUP_PIECE_BYTES % 3 == 0);
+};

@@ -125,7 +125,7 @@ impl Role {
 pub enum Permission {
     /// See the project and its status.
     ProjectRead,
-    /// Give and take the owner role.
+    /// Give and take the owner role; copy the whole state.
     ProjectManage,
     /// See tasks.
     TaskRead,

@@ -56,6 +56,14 @@ pub const AUTHORIZATION_UNAVAILABLE: Word = word(503, "authorization_unavailable
 pub const AUDIT_UNAVAILABLE: Word = word(503, "audit_unavailable");
 /// The store does not answer, so nobody can say how things stand.
 pub const STATUS_UNAVAILABLE: Word = word(503, "status_unavailable");
+/// The body is not a backup's.
+pub const INVALID_BACKUP: Word = word(400, "invalid_backup_request");
+/// No such copy, or it was given up.
+pub const BACKUP_NOT_FOUND: Word = word(404, "backup_not_found");
+/// Somebody else's copy is there.
+pub const BACKUP_BUSY: Word = word(409, "backup_busy");
+/// The state could not be copied.
+pub const BACKUP_UNAVAILABLE: Word = word(503, "backup_unavailable");
 /// The answer would be longer than an answer may be.
 pub const ANSWER_UNAVAILABLE: Word = word(503, "answer_unavailable");
 
@@ -177,6 +185,11 @@ impl FenceReason {
     }
 }
 
+/// A backup's fence did not hold.
+pub const fn backup_fence(reason: FenceReason) -> Word {
+    fence("backup_fence_rejected", reason.word())
+}
+
 /// A refused secret.
 pub const fn secret_fence(reason: FenceReason) -> Word {
     fence("secret_fence_rejected", reason.word())
@@ -231,7 +244,7 @@ impl Word {
 pub enum Exit {
     /// Done.
     Done = 0,
-    /// The run did not succeed (`--wait`).
+    /// The run did not succeed (`--wait`); a check found something that cannot be relied on.
     RunFailed = 1,
     /// Wrong usage or invalid input.
     Usage = 2,

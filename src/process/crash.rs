@@ -11,6 +11,8 @@ pub enum Side {
     Shim,
     /// `init`, told by the same variable as the daemon.
     Init,
+    /// `backup` and `restore`, told by it too.
+    Copy,
 }
 
 /// One numbered place.
@@ -64,6 +66,11 @@ pub const POINTS: &[Point] = &[
     point("schedule.booted", Side::Daemon),    // the runs of triggers at boot are committed
     point("retain.removed", Side::Daemon),     // files of old logs are gone, the store does not say so
     point("retain.retired", Side::Daemon),     // the store says so
+    point("backup.written", Side::Copy),       // a backup is whole, under its temporary name
+    point("restore.placed", Side::Copy),       // the database is in the folder that is being built
+    point("restore.built", Side::Copy),        // everything is
+    point("restore.whole", Side::Copy),        // its mark of being unfinished is gone
+    point("restore.exchanged", Side::Copy),    // it has its place, and the old state its
 ];
 
 #[cfg(debug_assertions)]

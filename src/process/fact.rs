@@ -77,6 +77,11 @@ pub(super) fn temp_name(artifact: &str) -> String {
     format!(".{artifact}.log.truncated.tmp")
 }
 
+/// Whether a file beside logs is a fact, published or not.
+pub(super) fn is_name(name: &str) -> bool {
+    name.starts_with('.') && (name.ends_with(".log.truncated.json") || name.ends_with(".log.truncated.tmp"))
+}
+
 fn load(path: &Path) -> io::Result<Vec<u8>> {
     let file = private::options().read(true).open(path)?;
     private::check(&file)?;

@@ -64,7 +64,8 @@ pub(super) fn file_name(artifact: &str) -> String {
     format!("{artifact}.log")
 }
 
-fn artifact_of(run: RunId, attempt: AttemptId) -> String {
+/// The name of an Attempt's log.
+pub fn artifact_of(run: RunId, attempt: AttemptId) -> String {
     let digest = Sha256::new_with_prefix(b"qinglet.log.v1\0");
     let digest = digest.chain_update(run.0.as_bytes()).chain_update(attempt.0.as_bytes()).finalize();
     let mut name = String::from(PREFIX);
@@ -172,6 +173,41 @@ impl LogStore {
     /// `false` when there was none.
     pub fn discard(&self, run: RunId, attempt: AttemptId) -> io::Result<bool> {
         self.delete(&artifact_of(run, attempt))
+    }
+
+    /// The logs in one of 16 parts (by the first digit of their shard), and what lies there and is none, as
+    /// paths below the root; together at most `at_most`. `true`: there is more.
+    pub fn list(&self, part: u8, at_most: usize) -> io::Result<(Vec<String>, Vec<String>, bool)> {
+        let (mut logs, mut strangers) = (Vec::new(), Vec::new());
+        let is_shard = |name: &str| name.len() == 2 && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        for shard in std::fs::read_dir(&self.root)? {
+            let shard = shard?;
+            let name = shard.file_name().to_string_lossy().into_owned();
+            if !is_shard(&name) || !shard.file_type()?.is_dir() {
+                // Told of once, by the first part.
+                if part == 0 {
+                    strangers.push(name);
+                }
+                continue;
+            }
+            if u8::from_str_radix(&name[..1], 16) != Ok(part) {
+                continue;
+            }
+            for entry in std::fs::read_dir(shard.path())? {
+                if logs.len() + strangers.len() >= at_most {
+                    return Ok((logs, strangers, true));
+                }
+                let entry = entry?;
+                let file = entry.file_name().to_string_lossy().into_owned();
+                let artifact = file.strip_suffix(".log").filter(|artifact| shard_of(artifact) == Some(&name));
+                match artifact {
+                    Some(artifact) if entry.file_type()?.is_file() => logs.push(artifact.to_owned()),
+                    _ if fact::is_name(&file) => {}
+                    _ => strangers.push(format!("{name}/{file}")),
+                }
+            }
+        }
+        Ok((logs, strangers, false))
     }
 
     fn shard(&self, artifact: &str) -> io::Result<PathBuf> {

@@ -85,10 +85,21 @@ pub(super) fn finish(temp: &Path, name: &Path) -> io::Result<bool> {
 
 fn renameat2(from: &Path, to: &Path) -> io::Result<()> {
     const NOREPLACE: libc::c_uint = 1;
+    rename_as(from, to, NOREPLACE)
+}
+
+/// Lets two names that are there change places in one step. Not every kernel and file system can:
+/// `InvalidInput` or `Unsupported`, and nothing was done.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    const EXCHANGE: libc::c_uint = 2;
+    rename_as(one, other, EXCHANGE)
+}
+
+fn rename_as(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
     let (from, to) = (CString::new(from.as_os_str().as_bytes())?, CString::new(to.as_os_str().as_bytes())?);
     // SAFETY: both paths are NUL-terminated and outlive the call.
     let done = unsafe {
-        libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), NOREPLACE)
+        libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), flags)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,36 +1,78 @@
 //! Looking at evidence, and settling what nobody can decide, while no daemon runs.
 
 pub use crate::execution::evidence::{Evidence, Objection};
-use crate::execution::linux::Witness;
+pub use crate::execution::inspect::FIRST as FIRST_STEP;
+use crate::execution::inspect::{Inspector, Step};
+use crate::execution::linux::{LogFiles, StateFiles, Witness};
 use crate::model::id::{MutationId, RunId};
 use crate::model::limits::{EDGE, RECOVERY_CANDIDATES_MAX};
 use crate::model::name::Name;
 use crate::process::clock;
+use crate::process::log::LogStore;
 use crate::process::receipt::ReceiptStore;
 use crate::store::evidence::ReadEvidence;
 use crate::store::open::Options;
 use crate::store::resolve::{ResolveRun, Resolved, Resolver};
 use crate::store::start::ListInFlight;
-use crate::store::state::{StateDir, StateLock};
+use crate::store::state::{StateDir, StateError, StateLock};
 use crate::store::{Store, StoreError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A state that no daemon serves, held so that none begins to meanwhile. Every error is a sentence.
 pub struct Unserved {
     store: Store,
     look: Witness,
+    logs: LogFiles,
+    files: StateFiles,
+    keyring: PathBuf,
+    /// Everything that is stored was seen.
+    is_whole: bool,
     _lock: StateLock,
 }
 
 impl Unserved {
     /// Takes the state's lock and opens its store as it is.
     pub fn open(path: &Path) -> Result<Self, String> {
+        Self::with(path, |state, lock, options| Store::start(state, lock, options).map(|store| (store, true)))
+    }
+
+    /// The same only to look: nothing of it is changed.
+    pub fn look(path: &Path) -> Result<Self, String> {
+        Self::with(path, Store::look)
+    }
+
+    fn with(
+        path: &Path,
+        open: impl FnOnce(&StateDir, &StateLock, Options) -> Result<(Store, bool), StateError>,
+    ) -> Result<Self, String> {
         let state = StateDir::open(path).map_err(|e| e.to_string())?;
         let lock = state.lock("check").map_err(|e| e.to_string())?;
         // The profile's sizes do not change what is stored.
         let options = Options { limits: &EDGE, clock_ms: clock::wall_ms, vfs: None };
-        let store = Store::start(&state, &lock, options).map_err(|e| e.to_string())?;
-        Ok(Self { store, look: Witness(ReceiptStore::new(state.receipts_dir())), _lock: lock })
+        let (store, is_whole) = open(&state, &lock, options).map_err(|e| e.to_string())?;
+        let receipts = ReceiptStore::new(state.receipts_dir());
+        let logs = LogStore::new(state.logs_dir());
+        Ok(Self {
+            store,
+            look: Witness(receipts.clone()),
+            logs: LogFiles(logs.clone()),
+            keyring: state.keyring_path(),
+            files: StateFiles { state, logs, receipts },
+            is_whole,
+            _lock: lock,
+        })
+    }
+
+    /// Whether everything that is stored was seen. Not when a killed daemon left a journal and there is no
+    /// space to play it in elsewhere.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Does one step of looking the state through. `None`: there is none of this name.
+    pub fn step(&self, name: &str) -> Option<Step> {
+        let (store, logs, files, keyring) = (&self.store, &self.logs, &self.files, self.keyring.as_path());
+        Inspector { store, logs, files, keyring, is_served: false }.step(name)
     }
 
     /// The evidence of one Run; `None`: there is no such Run.

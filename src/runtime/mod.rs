@@ -1,16 +1,19 @@
 //! The composition root: builds everything, starts the threads, runs the control loop in `main`,
 //! and takes it all down in reverse. Nothing else knows how the parts hang together.
 
+pub mod backup;
+pub mod backup_file;
 mod check;
 mod config_file;
 mod ears;
 mod init;
 pub mod look;
 mod reload;
+pub mod restore;
 mod say;
 mod stop;
 
-pub use check::{Evidence, Objection, Unserved};
+pub use check::{Evidence, FIRST_STEP, Objection, Unserved};
 pub use config_file::{ConfigFile, Unusable};
 pub use init::{KeyringState, Report, init};
 
@@ -19,7 +22,7 @@ use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::environment::{Surroundings, inheritable};
-use crate::execution::linux::{self, Linux, LogFiles, Witness};
+use crate::execution::linux::{self, Linux, LogFiles, StateFiles, Witness};
 use crate::execution::{Engine, RecoveryError};
 use crate::http::gate::Bounds;
 use crate::http::routes::ROUTES;
@@ -191,6 +194,11 @@ fn serve_store(
             keyring: state.keyring_path(),
             logs: Arc::new(LogFiles(LogStore::new(state.logs_dir()))),
             look: Arc::new(Witness(ReceiptStore::new(state.receipts_dir()))),
+            files: Arc::new(StateFiles {
+                state: state.clone(),
+                logs: LogStore::new(state.logs_dir()),
+                receipts: ReceiptStore::new(state.receipts_dir()),
+            }),
             rejections: rejections.clone(),
             poke: Arc::new(move || inbox.poke()),
             poke_triggers: Arc::new(move || triggers.poke_triggers()),

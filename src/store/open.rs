@@ -3,6 +3,7 @@
 //! Closing ANY descriptor of a file drops every fcntl lock that the process holds on it (fcntl(2)),
 //! `SQLite`'s too, so nothing else may ever open it; a test looks for the name everywhere else.
 
+use super::copy::Snapshot;
 use super::fail::{self, Fail};
 use super::migrate::{self, MIGRATIONS, Migration, Standing};
 use super::state::{StateDir, StateError, StateLock, cannot, check_file};
@@ -10,9 +11,10 @@ use crate::model::limits::{self, Limits};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,13 +48,15 @@ const DATABASE: &str = "qinglet.db";
 const UNFINISHED: &str = "qinglet.db.new";
 /// A copy that is being made.
 const COPYING: &str = "qinglet.db.copy";
+/// A copy that is being made for somebody, until it loses its name.
+const SNAPSHOT: &str = "qinglet.db.snapshot";
 /// Files that `SQLite` puts beside a database.
 const SIDECARS: [&str; 3] = ["-wal", "-journal", "-shm"];
 /// "QLET": tells our files from any other SQLite database.
 const APPLICATION_ID: i64 = 0x514c_4554;
 /// A commit writes whole pages, and most of a Run's commits change a few hundred bytes on each of
 /// several: measured, a Run costs 44 KiB of flash with these pages and 128 KiB with 4 KiB ones.
-const PAGE_BYTES: u32 = 1024;
+pub(super) const PAGE_BYTES: u32 = 1024;
 
 /// Makes the store, or brings an older one up to date after copying it; repeatable, and finishes
 /// what a crash left half done. Never runs by itself: `serve` only opens.
@@ -67,7 +71,7 @@ fn init_with(
     list: &[Migration],
 ) -> Result<Initialised, StateError> {
     lock.must_cover(state)?;
-    for rest in [UNFINISHED, COPYING] {
+    for rest in [UNFINISHED, COPYING, SNAPSHOT] {
         remove(&state.path().join(rest))?;
     }
     let path = state.path().join(DATABASE);
@@ -134,6 +138,8 @@ fn must_be_unused(state: &StateDir) -> Result<(), StateError> {
 /// journal mode. Never migrates.
 pub(super) fn open(state: &Path, options: &Options) -> Result<Connection, StateError> {
     let path = state.join(DATABASE);
+    // Of a daemon that was killed while it copied.
+    remove(&state.join(SNAPSHOT))?;
     let conn = connect(&path, options)?;
     match recognise(&path, &conn, MIGRATIONS)? {
         Standing::Older(_) => {
@@ -207,6 +213,170 @@ fn copy_to(conn: &Connection, folder: &Path, copy: &Path, options: &Options) -> 
     target.execute_batch("PRAGMA journal_mode = DELETE").map_err(explained)?;
     target.close().map_err(|(_, e)| explain(&copying, &e))?;
     publish(folder, &copying, copy)
+}
+
+/// A copy that is being made; it goes when it is dropped before it is finished.
+pub(super) struct Copy {
+    target: Option<Connection>,
+    path: PathBuf,
+    keep_name: bool,
+}
+
+/// Begins a copy: into a new file of this name, or into one in the state folder that will lose its name.
+pub(super) fn begin_copy(folder: &Path, into: Option<PathBuf>, options: &Options) -> Result<Copy, Fail> {
+    let keep_name = into.is_some();
+    let path = into.unwrap_or_else(|| folder.join(SNAPSHOT));
+    if !keep_name {
+        remove(&path).map_err(|_| Fail::Word("storage_unavailable"))?;
+    }
+    make_private(&path).map_err(|_| Fail::Word("storage_unavailable"))?;
+    let mut copy = Copy { target: None, path, keep_name };
+    let target = raw_connect(&copy.path, options)?;
+    // Nothing is lost with it, so it need not be brought to the flash: it may be gone before it gets there.
+    target.execute_batch(&format!(
+        "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA cache_size = -{}",
+        limits::BACKUP_CACHE_KIB
+    ))?;
+    copy.target = Some(target);
+    Ok(copy)
+}
+
+impl Copy {
+    /// Where the pages go.
+    pub(super) fn target(&mut self) -> Result<&mut Connection, Fail> {
+        self.target.as_mut().ok_or(Fail::Word("storage_unavailable"))
+    }
+
+    /// Makes a database of it that wants no journal beside it.
+    pub(super) fn finish(mut self) -> Result<Snapshot, Fail> {
+        self.target()?.execute_batch("PRAGMA journal_mode = DELETE")?;
+        if let Some(target) = self.target.take() {
+            target.close().map_err(|(_, e)| e)?;
+        }
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&self.path);
+        let snapshot = file.and_then(Snapshot::new).map_err(|_| Fail::Word("storage_io"))?;
+        if self.keep_name {
+            // Its name is the caller's from now on.
+            self.path = PathBuf::new();
+        }
+        Ok(snapshot)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        drop(self.target.take());
+        if !self.path.as_os_str().is_empty() {
+            let _ = remove(&self.path);
+        }
+    }
+}
+
+/// Puts a database into a state folder that has none: the first `bytes` of what is read, whole or not at
+/// all.
+pub fn place(state: &StateDir, lock: &StateLock, database: impl io::Read, bytes: u64) -> Result<(), StateError> {
+    lock.must_cover(state)?;
+    let (path, unfinished) = (state.path().join(DATABASE), state.path().join(UNFINISHED));
+    if fs::symlink_metadata(&path).is_ok() {
+        return Err(StateError::new(format!("there is a database in {} already", state.path().display())));
+    }
+    must_have_no_journal(&path)?;
+    remove(&unfinished)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
+    let file = file.as_mut().map_err(|e| cannot("make", &unfinished, e))?;
+    let written = io::copy(&mut database.take(bytes), file).and_then(|count| file.sync_all().map(|()| count));
+    match written {
+        Ok(count) if count == bytes => publish(state.path(), &unfinished, &path),
+        Ok(_) => Err(StateError::new("the backup ends before its database does: it is damaged")),
+        Err(e) => {
+            let _ = remove(&unfinished);
+            Err(cannot("write", &unfinished, &e))
+        }
+    }
+}
+
+/// Opens a database only to look at it: neither it nor anything beside it is written, and no lock is taken.
+/// The caller knows that nobody writes meanwhile. What stands in a WAL beside it is not seen.
+pub(super) fn open_to_look(path: &Path, limits: &Limits) -> Result<Connection, StateError> {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => uri.push(char::from(*byte)),
+            // Writing to a String cannot fail.
+            other => drop(write!(uri, "%{other:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let explained = |e: rusqlite::Error| explain(path, &e);
+    let conn = Connection::open_with_flags(uri, flags).map_err(explained)?;
+    for (flag, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    ] {
+        conn.set_db_config(flag, on).map_err(explained)?;
+    }
+    let kib = limits.cache_bytes / 1024;
+    let set = format!("PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{kib}");
+    conn.execute_batch(&set).map_err(explained)?;
+    Ok(conn)
+}
+
+/// Whether it is a database of ours; reads nothing else.
+pub(super) fn is_ours(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.query_row("PRAGMA application_id", [], |row| row.get::<_, i64>(0)).map(|id| id == APPLICATION_ID)
+}
+
+/// Opens a state's database only to look at it. What a daemon that was killed has left in the WAL is
+/// looked at in a copy in the system's folder for temporary files, which goes at once. `false`: there is no
+/// space for that, and the WAL was passed over.
+pub(super) fn look(state: &StateDir, lock: &StateLock, options: &Options) -> Result<(Connection, bool), StateError> {
+    lock.must_cover(state)?;
+    let path = state.path().join(DATABASE);
+    match fs::symlink_metadata(&path) {
+        Ok(found) => check_file(&path, &found)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(StateError::new(format!("there is no store at {}: run `qinglet init` first", path.display())));
+        }
+        Err(e) => return Err(cannot("look at", &path, &e)),
+    }
+    let left = |name: &str| fs::metadata(beside(&path, name)).map_or(0, |found| found.len());
+    if left("-wal") == 0 && left("-journal") == 0 {
+        return open_to_look(&path, options.limits).map(|conn| (conn, true));
+    }
+    match look_at_copy(&path, options) {
+        Some(conn) => Ok((conn, true)),
+        None => open_to_look(&path, options.limits).map(|conn| (conn, false)),
+    }
+}
+
+/// A connection on a copy with its journal played in, whose files have no names any more.
+fn look_at_copy(path: &Path, options: &Options) -> Option<Connection> {
+    let folder = std::env::temp_dir().join(format!("qinglet-look-{}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).create(&folder).ok()?;
+    let copy = folder.join("copy");
+    let mut copied = fs::copy(path, &copy).is_ok();
+    for name in ["-wal", "-journal"] {
+        let from = beside(path, name);
+        copied = copied && (fs::symlink_metadata(&from).is_err() || fs::copy(&from, beside(&copy, name)).is_ok());
+    }
+    let played = copied.then(|| raw_connect(&copy, options).ok()).flatten().is_some_and(|conn| {
+        let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0));
+        mode.is_ok_and(|mode| mode == "delete") && conn.close().is_ok()
+    });
+    let conn = played.then(|| open_to_look(&copy, options.limits).ok()).flatten();
+    let _ = remove(&copy);
+    let _ = fs::remove_dir(&folder);
+    conn
+}
+
+/// Whether a file of this name in the state folder is the store's own.
+pub fn is_own_name(name: &str) -> bool {
+    let own = [DATABASE, UNFINISHED, COPYING, SNAPSHOT];
+    let sidecar = own.iter().any(|own| name.strip_prefix(own).is_some_and(|rest| SIDECARS.contains(&rest)));
+    sidecar || own.contains(&name) || name.starts_with("qinglet.db.before-")
 }
 
 /// Gives a finished file its name, durably.
@@ -314,7 +484,7 @@ fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     ))
 }
 
-fn recognise(path: &Path, conn: &Connection, list: &[Migration]) -> Result<Standing, StateError> {
+pub(super) fn recognise(path: &Path, conn: &Connection, list: &[Migration]) -> Result<Standing, StateError> {
     let standing = migrate::standing(conn, list).map_err(|e| explain(path, &e))?;
     match standing {
         Standing::Current | Standing::Older(_) => Ok(standing),
@@ -336,7 +506,7 @@ fn recognise(path: &Path, conn: &Connection, list: &[Migration]) -> Result<Stand
     }
 }
 
-fn check_shape(path: &Path, conn: &Connection, list: &[Migration]) -> Result<(), StateError> {
+pub(super) fn check_shape(path: &Path, conn: &Connection, list: &[Migration]) -> Result<(), StateError> {
     match migrate::drift(conn, list) {
         Ok(None) => Ok(()),
         Ok(Some(name)) => Err(StateError::new(format!(
@@ -372,7 +542,7 @@ fn corrupt(path: &Path) -> StateError {
     ))
 }
 
-fn explain(path: &Path, error: &rusqlite::Error) -> StateError {
+pub(super) fn explain(path: &Path, error: &rusqlite::Error) -> StateError {
     let folder = path.parent().unwrap_or(path).display();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt(path),

@@ -32,6 +32,16 @@ fn refuse<T>(sentence: String) -> Result<T, StateError> {
     Err(StateError(sentence))
 }
 
+/// In a folder that a restore builds: it is not whole yet.
+pub const UNFINISHED_MARK: &str = "unfinished";
+
+/// Where a restore builds the state that is to take this place.
+pub fn restoring(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".restoring");
+    name.into()
+}
+
 /// The state folder: absolute, canonical, ours alone.
 #[derive(Debug, Clone)]
 pub struct StateDir {
@@ -56,6 +66,12 @@ impl StateDir {
         if let Err(e) = fs::symlink_metadata(&path)
             && e.kind() == io::ErrorKind::NotFound
         {
+            let restoring = restoring(&path);
+            if restoring.is_dir() && !restoring.join(UNFINISHED_MARK).exists() {
+                // Cut between two renames; an empty state in its place would hide both.
+                let (from, to) = (restoring.display(), path.display());
+                return refuse(format!("a restore was cut short: run `mv {from} {to}`, which finishes it"));
+            }
             if let Some(parent) = path.parent() {
                 DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(|e| cannot("make", parent, &e))?;
             }
@@ -128,6 +144,29 @@ impl StateDir {
     /// The keys that seal secrets.
     pub fn keyring_path(&self) -> PathBuf {
         self.path.join("keyring")
+    }
+
+    /// What lies in the folder itself and is not ours, and what of ours others may read or is no file, as
+    /// sentences.
+    pub fn strangers(&self) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let folder = ["run", "logs", "receipts"].contains(&name.as_str());
+            let plain = name.strip_suffix(".new").unwrap_or(&name);
+            let file = ["lock", "pepper", "keyring", "owner.token"].contains(&plain) || super::open::is_own_name(&name);
+            let wrong = match fs::symlink_metadata(entry.path()) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+                Ok(_) if !folder && !file => Some(format!("{name} is not a file of qinglet: move it away")),
+                Ok(_) if folder => check_folder(&entry.path()).err().map(|e| e.to_string()),
+                Ok(meta) => check_file(&entry.path(), &meta).err().map(|e| e.to_string()),
+            };
+            found.extend(wrong);
+        }
+        found.sort();
+        Ok(found)
     }
 
     /// Takes the folder's one lock, or says who holds it. `holder` is the command that takes it; it

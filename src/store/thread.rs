@@ -2,12 +2,14 @@
 
 use super::answer;
 use super::batch::{Keeper, Request};
+use super::copy::{CopyJob, Copying};
 use super::fail::Fail;
 use super::open::{self, Options};
 use super::state::{StateDir, StateError, StateLock};
 use super::tx::Tx;
 use crate::model::limits;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle, ThreadId};
 use std::time::Duration;
@@ -58,7 +60,24 @@ struct Queue {
 struct State {
     waiting: VecDeque<(u64, Box<dyn Request>)>,
     tickets: u64,
+    copy: Option<CopyJob>,
     closing: bool,
+}
+
+/// What the thread is to do next.
+enum Work {
+    Batch(Vec<Box<dyn Request>>),
+    Copy(CopyJob),
+}
+
+/// What there is to do between two steps of a copy.
+pub(super) enum Meanwhile {
+    /// Nothing but copying on.
+    Nothing,
+    /// These come first.
+    Batch(Vec<Box<dyn Request>>),
+    /// The store is being closed; the copy is given up.
+    Closing,
 }
 
 impl Store {
@@ -66,14 +85,28 @@ impl Store {
     pub fn start(state: &StateDir, lock: &StateLock, options: Options) -> Result<Self, StateError> {
         lock.must_cover(state)?;
         let conn = open::open(state.path(), &options)?;
-        let mut keeper = Keeper::new(state.path().to_owned(), options, conn)?;
+        Self::spawn(Keeper::new(state.path().to_owned(), options, conn)?)
+    }
+
+    /// The same only to look: nothing of the state is written, not even a time of a file, and every
+    /// mutation fails. `false`: what a killed daemon left in the journal could not be seen.
+    pub fn look(state: &StateDir, lock: &StateLock, options: Options) -> Result<(Self, bool), StateError> {
+        let (conn, whole) = open::look(state, lock, &options)?;
+        let keeper = Keeper::looking(state.path().to_owned(), options, conn)?;
+        Ok((Self::spawn(keeper)?, whole))
+    }
+
+    fn spawn(mut keeper: Keeper) -> Result<Self, StateError> {
         let queue = Arc::new(Queue { state: Mutex::default(), wake: Condvar::new() });
         let taken = Arc::clone(&queue);
         let thread = Builder::new().name("store".into()).stack_size(limits::STORE_STACK_BYTES).spawn(move || {
             // Even if the keeper panics, nobody may wait for ever: what is queued is answered.
             let _fence = Fence(Arc::clone(&taken));
-            while let Some(batch) = taken.next() {
-                keeper.run(batch);
+            while let Some(work) = taken.next() {
+                match work {
+                    Work::Batch(batch) => keeper.run(batch),
+                    Work::Copy(job) => keeper.copy(&job, &|| taken.meanwhile()),
+                }
             }
             keeper.close();
         });
@@ -101,6 +134,24 @@ impl Store {
     /// so it must be short and must not block.
     pub fn post<O: Operation>(&self, operation: O, reply: impl FnOnce(Result<O::Out, StoreError>) + Send + 'static) {
         self.inner.queue.push(Pending::boxed(operation, reply));
+    }
+
+    /// Begins a copy of the store as it will be at the copy's end: into a new file `into`, or into one
+    /// without a name in the state folder. Everything else is answered meanwhile. `Busy`: another copy
+    /// has not begun yet.
+    pub fn copy(&self, into: Option<PathBuf>) -> Result<Copying, StoreError> {
+        let (job, copying) = CopyJob::new(into);
+        let mut state = self.inner.queue.lock();
+        if state.closing {
+            return Err(StoreError::Closed);
+        }
+        if state.copy.is_some() {
+            return Err(StoreError::Busy);
+        }
+        state.copy = Some(job);
+        drop(state);
+        self.inner.queue.wake.notify_one();
+        Ok(copying)
     }
 
     /// Finishes what was accepted, writes everything back, closes. Afterwards every operation is
@@ -168,16 +219,37 @@ impl Queue {
     }
 
     /// Waits for work. `None`: closing, and nothing is left.
-    fn next(&self) -> Option<Vec<Box<dyn Request>>> {
+    fn next(&self) -> Option<Work> {
         let mut state = self.lock();
-        while state.waiting.is_empty() {
+        loop {
+            if !state.waiting.is_empty() {
+                return Some(Work::Batch(state.take_batch()));
+            }
             if state.closing {
                 return None;
             }
+            if let Some(job) = state.copy.take() {
+                return Some(Work::Copy(job));
+            }
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let count = state.waiting.len().min(limits::STORE_BATCH);
-        Some(state.waiting.drain(..count).map(|(_, request)| request).collect())
+    }
+
+    /// Looks for work without waiting for it.
+    fn meanwhile(&self) -> Meanwhile {
+        let mut state = self.lock();
+        match (state.waiting.is_empty(), state.closing) {
+            (false, _) => Meanwhile::Batch(state.take_batch()),
+            (true, true) => Meanwhile::Closing,
+            (true, false) => Meanwhile::Nothing,
+        }
+    }
+}
+
+impl State {
+    fn take_batch(&mut self) -> Vec<Box<dyn Request>> {
+        let count = self.waiting.len().min(limits::STORE_BATCH);
+        self.waiting.drain(..count).map(|(_, request)| request).collect()
     }
 }
 
@@ -189,7 +261,9 @@ impl Drop for Fence {
         let mut state = self.0.lock();
         state.closing = true;
         let left = std::mem::take(&mut state.waiting);
+        let copy = state.copy.take();
         drop(state);
+        drop(copy);
         for (_, request) in left {
             request.answer(Err(StoreError::Closed));
         }

@@ -7,6 +7,7 @@ use qinglet::access::rejections::Rejections;
 use qinglet::access::token::Token;
 use qinglet::execution::board::{Board, Undecided};
 use qinglet::execution::evidence::{Look, ReceiptSeen, Seen};
+use qinglet::execution::files::Files;
 use qinglet::execution::host::Inspection;
 use qinglet::execution::logs::{LogRead, LogReadError, LogSlice};
 use qinglet::http::message::{Answer, Bearer, Request, Service};
@@ -98,6 +99,8 @@ impl Default for Sight {
         Self(Mutex::new(Seen { receipt: ReceiptSeen::Absent, process: Some(Inspection::Unavailable) }))
     }
 }
+
+impl Files for Sight {}
 
 impl Look for Sight {
     fn look(&self, _: &ActiveAttempt) -> Seen {
@@ -262,6 +265,7 @@ fn api(
         board: Arc::clone(&side.board),
         keyring: state.keyring_path(),
         logs: Arc::clone(logs) as Arc<dyn LogRead>,
+        files: Arc::new(Sight::default()),
         look: Arc::clone(&side.look) as Arc<dyn Look>,
         rejections: Arc::clone(rejections),
         settled: Arc::new(move |attempt| settled.lock().unwrap().push(attempt)),

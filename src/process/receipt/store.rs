@@ -103,6 +103,37 @@ impl ReceiptStore {
         }
     }
 
+    /// Whose receipts lie here, published, and what lies here and is none, as paths below the root; together
+    /// at most `at_most`. `true`: there is more. What was put aside is not looked into.
+    pub fn list(&self, at_most: usize) -> io::Result<(Vec<AttemptId>, Vec<String>, bool)> {
+        let (mut attempts, mut strangers) = (Vec::new(), Vec::new());
+        for shard in std::fs::read_dir(&self.root)? {
+            let shard = shard?;
+            let name = shard.file_name().to_string_lossy().into_owned();
+            if name == QUARANTINE {
+                continue;
+            }
+            if name.len() != 2 || !shard.file_type()?.is_dir() {
+                strangers.push(name);
+                continue;
+            }
+            for entry in std::fs::read_dir(shard.path())? {
+                if attempts.len() + strangers.len() >= at_most {
+                    return Ok((attempts, strangers, true));
+                }
+                let file = entry?.file_name().to_string_lossy().into_owned();
+                let begun = file.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
+                match file.strip_suffix(".json").and_then(AttemptId::parse) {
+                    Some(attempt) if shard_name(attempt) == name => attempts.push(attempt),
+                    // A run that goes on has begun its own.
+                    _ if begun.and_then(AttemptId::parse).is_some() => {}
+                    _ => strangers.push(format!("{name}/{file}")),
+                }
+            }
+        }
+        Ok((attempts, strangers, false))
+    }
+
     /// Puts the Attempt's receipt aside, replacing nothing, and returns where it lies, relative to the
     /// root. Done again it changes nothing and says the same.
     pub fn quarantine(&self, attempt: AttemptId) -> io::Result<PathBuf> {

@@ -7,6 +7,7 @@ use qinglet::access::pepper::Pepper;
 use qinglet::access::rejections::Rejections;
 use qinglet::execution::board::Board;
 use qinglet::execution::evidence::{Look, ReceiptSeen, Seen};
+use qinglet::execution::files::Files;
 use qinglet::execution::logs::{LogRead, LogReadError, LogSlice};
 use qinglet::http::admit::Admitted;
 use qinglet::http::message::{Answer, Bearer, Request};
@@ -96,6 +97,7 @@ fn api() -> (Api, Admitted) {
         board: Arc::new(Board::default()),
         logs: Arc::new(Nothing),
         look: Arc::new(Nothing),
+        files: Arc::new(Nothing),
         rejections: Arc::new(Rejections::new(Arc::new(|| {}))),
         poke: Arc::new(|| {}),
         poke_triggers: Arc::new(|| {}),
@@ -123,6 +125,8 @@ impl LogRead for Nothing {
         Err(LogReadError::Missing)
     }
 }
+
+impl Files for Nothing {}
 
 impl Look for Nothing {
     fn look(&self, _: &ActiveAttempt) -> Seen {

@@ -226,3 +226,36 @@ fn a_new_owner_token_ends_the_old_one() {
     bench.ok(&["task", "list"]);
     assert_eq!(bench.http_as(&old, "GET", "/tasks", None).status, 401);
 }
+
+#[test]
+fn the_audit_is_read_on_from_any_row_as_text_and_as_lines() {
+    let bench = Bench::serving();
+    for n in 0..70 {
+        bench.ok(&["access", "grant", &format!("u{n}"), "viewer"]);
+    }
+    let all = bench.json_lines(&["audit", "--limit", "1000"]);
+    assert!(all.len() > 70, "{} rows", all.len());
+    let keys: Vec<&str> = all[0].as_object().unwrap().keys().map(String::as_str).collect();
+    let want =
+        ["count", "credentialId", "eventId", "occurredAtMs", "operation", "outcome", "reason", "subject", "target"];
+    assert_eq!(keys, want);
+    assert_eq!((&all[0]["target"], &all[0]["outcome"]), (&json!("user:u69"), &json!("allowed")));
+    let id = |at: usize| all[at]["eventId"].as_str().unwrap();
+    assert_eq!(bench.json_lines(&["audit"]), all[..20], "20 when nothing is said");
+    assert_eq!(bench.json_lines(&["audit", "--limit", "67"]), all[..67], "more than one page of the API");
+    assert_eq!(bench.json_lines(&["audit", "--limit", "3", "--after", id(4)]), all[5..8]);
+    assert_eq!(bench.json_lines(&["audit", "--limit", "1000", "--after", id(60)]), all[61..]);
+    assert!(bench.json_lines(&["audit", "--after", id(all.len() - 1)]).is_empty(), "there is nothing older");
+
+    let page = bench.cli(&["audit", "--limit", "2", "--after", id(0)]);
+    let lines: Vec<&str> = page.stdout.lines().collect();
+    assert_eq!((page.code, lines.len()), (0, 3), "{page:?}");
+    assert!(lines[0].starts_with("TIME") && lines[0].ends_with("ID"), "{}", lines[0]);
+    assert!(lines[1].ends_with(id(1)) && lines[2].ends_with(id(2)), "{}", page.stdout);
+    assert!(page.stderr.contains(&format!("audit --after {}", id(2))), "how to go on is said: {}", page.stderr);
+    let last = bench.cli(&["audit", "--after", id(all.len() - 2)]);
+    assert_eq!((last.stdout.lines().count(), last.stderr.as_str()), (2, ""), "nothing to go on with");
+    let wrong = bench.cli(&["audit", "--after", "yesterday"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("the id of a row"), "{}", wrong.stderr);
+}

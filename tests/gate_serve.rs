@@ -170,7 +170,7 @@ fn every_401_is_the_same_bytes() {
 }
 
 #[test]
-fn answers_401_without_reading_the_body() {
+fn body_read_only_after_audit() {
     let _alone = alone();
     let setup = start(bounds());
     let request =
@@ -267,7 +267,7 @@ fn a_handler_that_panics_takes_nothing_with_it() {
 }
 
 #[test]
-fn beyond_the_workers_requests_wait_and_then_get_503_before_any_handler() {
+fn overload_before_auth_edge_4() {
     let _alone = alone();
     let setup = start(bounds_with_wait(Duration::from_millis(300)));
     setup.fake.hold();

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 #[test]
-fn stop_lets_accepted_requests_finish_and_takes_no_new_ones() {
+fn graceful_drain() {
     let _alone = alone();
     let setup = start(Bounds { wait: Duration::from_secs(20), ..bounds() });
     setup.fake.hold();

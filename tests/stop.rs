@@ -237,7 +237,7 @@ fn a_stop_is_one_intent_however_often_it_is_said() {
 }
 
 #[test]
-fn a_cancellation_of_513_bytes_is_refused_before_it_is_read() {
+fn cancel_body_513_rejected() {
     let bench = Bench::serving();
     bench.shell("task", "true");
     let path = format!("/runs/{}/cancellation", bench.start("task"));

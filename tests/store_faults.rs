@@ -5,9 +5,10 @@
 mod store_support;
 
 use qinglet::model::id::Uuid;
-use qinglet::model::limits::{EDGE, Limits};
+use qinglet::model::limits::{EDGE, Limits, SECRET_VERSIONS_MAX};
 use qinglet::model::policy::{Denial, Role, Subject};
 use qinglet::model::record::{ClockWatch, LogRetired};
+use qinglet::model::secret::Envelope;
 use qinglet::model::trigger::Trigger;
 use qinglet::store::access::{
     AddCredential, Bind, BootstrapOwner, ExpireCredentials, FindStanding, ListAccess, NoteUse, ReissueOwner,
@@ -22,6 +23,7 @@ use qinglet::store::resolve::{ResolveRun, Resolver};
 use qinglet::store::retention::{DeleteRuns, NoteClock, RetireLogs, RunRule, TrimAudit};
 use qinglet::store::retry::{BeginRetry, ListRetries};
 use qinglet::store::runs::{CountRuns, GetRun, ListEvents, ListRuns};
+use qinglet::store::secrets::{BeginRekey, DeleteSecret, FindEnvelopes, ListOldSeals, ListSecrets, Reseal};
 use qinglet::store::start::{
     AdmitRetry, Admitted, CountActive, FailStart, ListCandidates, ListInFlight, ListResolvable, Lose,
     QuarantineReceipt, Resolve,
@@ -122,6 +124,10 @@ impl Template {
             secret_digest,
             expires_in_ms: Some(1),
         });
+        // One secret with as many versions as are kept, so that the next one makes the oldest go.
+        for version in 1..=SECRET_VERSIONS_MAX {
+            bench.call(put_secret("db", version, version > 1));
+        }
         let poisoned = mutation();
         bench.call(admit("hello", task_ref, poisoned));
         bench.store.close();
@@ -174,6 +180,19 @@ fn trigger(id: &str, pin: qinglet::model::task::TaskRef, spec: &serde_json::Valu
     }
 }
 
+/// Every version that is kept of the template's secret, sealed under another key.
+fn reseal(template: &Template) -> Reseal {
+    let database = raw(&template.files[0]);
+    let mut query = database.prepare("SELECT version, mutation FROM secret_envelopes ORDER BY version").unwrap();
+    let kept = query.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 16]>(1)?))).unwrap();
+    let moved = kept.map(|row| {
+        let (version, mutation) = row.unwrap();
+        let mutation = qinglet::model::id::MutationId(Uuid::from_bytes(mutation));
+        ("old".to_owned(), Envelope { mutation, ..envelope("db", version, "new") })
+    });
+    Reseal { authority: authority(), moved: moved.collect() }
+}
+
 struct Copied {
     _folder: Folder,
     state: StateDir,
@@ -213,6 +232,8 @@ fn shape(state: &Path) -> Vec<String> {
         "SELECT 'binding ' || subject_id || version || coalesce(role, 'none') FROM role_bindings",
         "SELECT 'credential ' || id || version || status FROM credentials",
         "SELECT 'use ' || credential || last_used_day FROM credential_uses",
+        "SELECT 'secret ' || name || version || deleted FROM secrets",
+        "SELECT 'envelope ' || name || version || key_id || hex(sealed) FROM secret_envelopes",
         "SELECT 'audit ' || operation || outcome || count FROM audit",
     ] {
         let mut query = conn.prepare(sql).unwrap();
@@ -370,6 +391,19 @@ fn mutations() -> Vec<(&'static str, Act)> {
             "RevokeCredential",
             act(|_| RevokeCredential { authority: authority(), mutation: mutation(), credential_id: "ann-1".into() }),
         ),
+        ("PutSecret new", act(|_| put_secret("fresh", 1, false))),
+        ("PutSecret, and the oldest version goes", act(|_| put_secret("db", SECRET_VERSIONS_MAX + 1, true))),
+        (
+            "DeleteSecret",
+            act(|_| DeleteSecret {
+                authority: authority(),
+                name: name("db"),
+                mutation: mutation(),
+                expected_version: SECRET_VERSIONS_MAX,
+            }),
+        ),
+        ("BeginRekey", act(|_| BeginRekey { authority: authority() })),
+        ("Reseal", act(reseal)),
         ("NoteUse", act(|_| NoteUse { credential_id: "ann-1".into(), day: 20_000 })),
         ("ExpireCredentials", act(|_| ExpireCredentials { now_ms: i64::MAX, limit: 4 })),
         (
@@ -539,6 +573,11 @@ fn a_read_or_a_refusal_writes_and_syncs_nothing() {
         store.call(ListAccess { project: project.clone(), after: None }).unwrap();
         store.call(ListAudit { project: project.clone(), after: None, limit: 64 }).unwrap();
         store.call(FindStanding { project: project.clone(), subject: owner() }).unwrap();
+        store.call(ListSecrets { project: project.clone(), after: None, limit: 64 }).unwrap();
+        store.call(ListOldSeals { active: "new".into(), limit: 64 }).unwrap();
+        store.call(FindEnvelopes { project: project.clone(), wanted: vec![(name("db"), None)] }).unwrap();
+        store.call(put_secret("db", 1, false)).unwrap();
+        assert_eq!(store.call(Reseal { authority: authority(), moved: Vec::new() }), Ok(Ok(0)));
         // Mutations that find nothing to change.
         let stale = qinglet::model::task::TaskRef { revision: 7, ..template.task_ref };
         store.call(admit("hello", stale, mutation())).unwrap();
@@ -597,6 +636,38 @@ fn every_fault_of_init_and_start_is_said_and_finished_by_the_next() {
     assert!(all.contains("the file system of STATE is full: free some space and try again"), "{all}");
     assert!(all.contains("look at the kernel's log for faults of the storage"), "{all}");
     assert!(!all.contains("damaged"), "a fault is not damage: {all}");
+}
+
+/// Owner, token and audit row are one: whichever write fails, all are there or none, and the next try
+/// settles it.
+#[test]
+fn bootstrap_rollback_on_audit_failure() {
+    let _turn = faults::turn();
+    let first = || BootstrapOwner { subject: owner(), credential_id: "owner-1".into(), secret_digest: [7; 32] };
+    each_plan(|plan| {
+        let folder = Folder::fast();
+        let state = StateDir::create(&folder.state()).unwrap();
+        let lock = state.lock("test").unwrap();
+        open::init(&state, &lock, &options()).unwrap();
+        let store = Store::start(&state, &lock, faulty(&EDGE)).unwrap();
+        faults::arm(plan);
+        let told = store.call(first());
+        let tripped = faults::disarm();
+        store.call(CountRuns).unwrap();
+        let next = store.call(first()).unwrap();
+        match told {
+            Ok(made) => assert!(made && !next, "{plan:?}"),
+            Err(StoreError::Unavailable("commit_unknown")) => {}
+            Err(_) => assert!(next, "{plan:?}: said not to be done"),
+        }
+        store.close();
+        let conn = raw(&database(state.path()));
+        for table in ["role_bindings", "credentials", "audit"] {
+            let count: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+            assert_eq!(count, 1, "{plan:?}: {table}");
+        }
+        tripped
+    });
 }
 
 #[test]

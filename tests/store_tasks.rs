@@ -39,7 +39,7 @@ fn revisions_count_without_holes_and_stale_ones_are_refused() {
 
 #[test]
 fn a_put_is_replayed_exactly_or_conflicts() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let first = put("a", None, "true", true);
     let again = |change: &dyn Fn(&mut PublishTask)| {
         let mut put = PublishTask { authority: first.authority.clone(), put: first.put.clone() };
@@ -55,9 +55,54 @@ fn a_put_is_replayed_exactly_or_conflicts() {
     assert_eq!(bench.call(again(&|p| p.put.definition.title = "Other".into())), conflict);
     let deletion = DeleteTask { mutation: first.put.mutation, ..delete("a", 2) };
     assert_eq!(bench.call(deletion), Deleted::Refused(FenceReason::MutationConflict));
-    bench.tamper("DELETE FROM execution_revisions WHERE revision = 1").unwrap();
-    let lost = Published::Unavailable("execution_revision_missing");
-    assert_eq!(bench.call(again(&|_| ())), lost, "a replay does not repair");
+}
+
+#[test]
+fn replay_does_not_repair_missing_revision() {
+    let mut bench = Bench::new();
+    let first = put("a", None, "true", true);
+    let again = || PublishTask { authority: first.authority.clone(), put: first.put.clone() };
+    let Published::Created(head) = bench.call(again()) else { panic!() };
+    assert_eq!(bench.call(again()), Published::Existing(head));
+    for (sql, word) in [
+        ("UPDATE execution_revisions SET execution = '{}'", "execution_revision_damaged"),
+        ("DELETE FROM execution_revisions", "execution_revision_missing"),
+    ] {
+        bench.tamper(sql).unwrap();
+        let before = rows(&bench);
+        for _ in 0..2 {
+            assert_eq!(bench.call(again()), Published::Unavailable(word));
+        }
+        assert_eq!(rows(&bench), before);
+    }
+}
+
+/// How many rows a publication could have added.
+fn rows(bench: &Bench) -> [i64; 5] {
+    // A copy as it lies there: the store has the file to itself.
+    let folder = Folder::new();
+    for entry in std::fs::read_dir(bench.state.path()).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), folder.0.join(entry.file_name())).unwrap();
+        }
+    }
+    let conn = raw(&database(&folder.0));
+    ["tasks", "task_revisions", "context_recipes", "execution_revisions", "audit"]
+        .map(|table| conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap())
+}
+
+#[test]
+fn publish_all_or_nothing() {
+    let mut bench = Bench::new();
+    bench.task("a");
+    // Damage that a publication meets only when its task and revision are written already.
+    bench.tamper("UPDATE context_recipes SET bindings = '[]'").unwrap();
+    let before = rows(&bench);
+    for publish in [put("fresh", None, "true", true), put("a", Some(1), "false", true)] {
+        assert_eq!(bench.store.call(publish), Err(unavailable("context_recipe_damaged")));
+        assert_eq!(rows(&bench), before);
+    }
+    assert_eq!((get(&bench, "fresh"), get(&bench, "a")), (None, Some((1, true))));
 }
 
 #[test]
@@ -108,7 +153,7 @@ fn tasks_are_listed_by_id_and_a_damaged_one_is_said() {
 }
 
 #[test]
-fn disabled_publishes_nothing_that_could_be_started() {
+fn disabled_publishes_nothing() {
     let bench = Bench::new();
     let Published::Created(head) = bench.call(put("a", None, "true", false)) else { panic!() };
     let TaskRef { revision, digest } = head.task_ref;

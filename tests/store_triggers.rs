@@ -112,7 +112,7 @@ impl PublishNoRepin {
 }
 
 #[test]
-fn stale_trigger_can_be_disabled_and_set_anew_but_never_moves() {
+fn stale_trigger_can_be_disabled() {
     let bench = Bench::new();
     let pin = bench.task("t");
     let other = bench.task("other");

@@ -19,10 +19,10 @@ pub const COMMAND: Command = Command {
     rest: None,
     flags: &[
         Flag::value("limit", "N", "at most so many; 20 when not given"),
-        Flag::value("before", "ID", "only what is older than this row"),
+        Flag::value("after", "ID", "go on after this row of the list, with older ones"),
     ],
     summary: "list changes and refusals, newest first",
-    more: "For owners and admins. COUNT is how many alike a row stands for; ID is what --before takes.",
+    more: "For owners and admins. COUNT is how many alike a row stands for; ID is what --after takes.",
     body: Some(audit),
 };
 
@@ -30,11 +30,11 @@ fn audit(context: &Context, given: &Given) -> Result<Exit, Failure> {
     let limit = limit(given)?;
     let client = context.client();
     let mut rows: Vec<Value> = Vec::new();
-    let mut after = match given.text("before")? {
+    let mut after = match given.text("after")? {
         None => String::new(),
         Some(text) => {
             let id = EventId::parse(text)
-                .ok_or_else(|| Failure::usage("--before takes the id of a row, as `qinglet audit` lists them"))?;
+                .ok_or_else(|| Failure::usage("--after takes the id of a row, as `qinglet audit` lists them"))?;
             format!("&after={id}")
         }
     };
@@ -68,7 +68,7 @@ fn audit(context: &Context, given: &Given) -> Result<Exit, Failure> {
     }
     print(&table.to_string())?;
     if let Some(id) = older {
-        note(&format!("older ones: qinglet {}audit --before {id}", context.state_option()));
+        note(&format!("older ones: qinglet {}audit --after {id}", context.state_option()));
     }
     Ok(Exit::Done)
 }

@@ -236,6 +236,25 @@ mod tests {
         assert_eq!(got, include_str!("../../tests/data/digests.txt"));
     }
 
+    /// What does not run has no part in what is run: another title is the same execution, another
+    /// argument is another.
+    #[test]
+    fn execution_digest_vectors() {
+        let (project, task) = (Name::default_project(), Name::parse("hello").unwrap());
+        let digest = Definition::digest(&definition().canonical(&project, &task, 1));
+        let compiled = |definition: &Definition| {
+            Compiled::new(&definition.command, &project, &task, TaskRef { revision: 1, digest })
+        };
+        let vector = include_str!("../../tests/data/digests.txt").lines().skip(4).collect::<Vec<_>>();
+        let said =
+            |compiled: &Compiled| [format!("execution {}", compiled.execution_digest), compiled.execution.clone()];
+        assert_eq!(vector, said(&compiled(&definition())));
+        let other = Definition { title: "Other".into(), ..definition() };
+        assert_eq!(vector, said(&compiled(&other)));
+        let bent = compiled(&definition()).execution.replace("\"hi\"", "\"ho\"");
+        assert_ne!(Digest::of(EXECUTION_DOMAIN, bent.as_bytes()), compiled(&definition()).execution_digest);
+    }
+
     #[test]
     fn what_is_stored_reads_back_exactly_or_not_at_all() {
         let (project, task) = (Name::default_project(), Name::parse("hello").unwrap());

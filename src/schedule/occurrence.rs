@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_time_is_made_and_what_is_late_goes_by_its_rule() {
+    fn misfire_skip_and_fire_once() {
         for misfire in [Misfire::Skip, Misfire::FireOnce] {
             assert_eq!(at(0, 61_000, misfire), (None, None, Some(120_000)), "computed only");
             assert_eq!(at(60_000, 60_000, misfire), (Some(60_000), None, Some(120_000)));

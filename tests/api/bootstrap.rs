@@ -6,13 +6,15 @@ use qinglet::access::bootstrap::{OwnerState, STEPS, init_owner, init_owner_at, r
 use qinglet::access::pepper::{Pepper, PepperError};
 use qinglet::model::limits::EDGE;
 use qinglet::model::name::Name;
+use qinglet::model::policy::Subject;
 use qinglet::store::Store;
-use qinglet::store::access::ListAccess;
+use qinglet::store::access::{BootstrapOwner, ListAccess};
 use qinglet::store::open;
 use qinglet::store::state::{StateDir, StateLock};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
 
 struct House {
     _scratch: Scratch,
@@ -90,6 +92,51 @@ fn bootstrap_makes_one_owner_once() {
     assert_eq!((house.token(), fs::read(house.state.pepper_path()).unwrap()), (token, pepper), "nothing was replaced");
     assert_eq!(house.credentials(), [true]);
     assert_eq!(house.leftovers(), [""; 0]);
+}
+
+/// The folder's lock keeps a second daemon out; of two that ask one store, one makes the owner.
+#[test]
+fn bootstrap_single_winner_two_connections() {
+    let house = House::new();
+    assert!(house.state.lock("second").is_err(), "one at a time has the state");
+    let barrier = Barrier::new(4);
+    let made: Vec<bool> = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..4)
+            .map(|n| {
+                let (store, barrier) = (&house.store, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    let subject = Subject::parse(&format!("owner-{n}")).unwrap();
+                    let credential_id = format!("id-{n}").into();
+                    store.call(BootstrapOwner { subject, credential_id, secret_digest: [n; 32] }).unwrap()
+                })
+            })
+            .collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+    });
+    assert_eq!(made.iter().filter(|made| **made).count(), 1, "{made:?}");
+    assert_eq!(house.credentials(), [true]);
+}
+
+#[test]
+fn bootstrap_token_never_persisted() {
+    let house = House::new();
+    init_owner(&house.state, &house.store).unwrap();
+    let first = house.token();
+    reissue_owner(&house.state, &house.store).unwrap();
+    let second = house.token();
+    house.store.close();
+    for path in fs::read_dir(house.state.path()).unwrap().map(|entry| entry.unwrap().path()) {
+        if !path.is_file() {
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap();
+        for (token, may) in [(&first, false), (&second, path == house.state.owner_token_path())] {
+            let secret = &token.as_bytes()[token.len() - 43..];
+            let found = bytes.windows(secret.len()).any(|window| window == secret);
+            assert_eq!(found, may, "{}", path.display());
+        }
+    }
 }
 
 #[test]

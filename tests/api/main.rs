@@ -8,6 +8,7 @@ mod auth;
 mod bootstrap;
 mod cancel;
 mod meanwhile;
+mod readme;
 mod resolve;
 mod retry;
 mod roles;

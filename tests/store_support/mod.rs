@@ -12,9 +12,11 @@ use qinglet::model::limits::{EDGE, Limits};
 use qinglet::model::name::Name;
 use qinglet::model::policy::{Authority, Fence, Subject};
 use qinglet::model::record::{Completion, End};
+use qinglet::model::secret::Envelope;
 use qinglet::model::task::{Definition, TaskPut, TaskRef};
 use qinglet::store::access::BootstrapOwner;
 use qinglet::store::open::{self, Options};
+use qinglet::store::secrets::PutSecret;
 use qinglet::store::start::{AdmitStart, Admitted, BeginStart, Complete, Started, Step, TakeOwnership};
 use qinglet::store::state::{StateDir, StateLock};
 use qinglet::store::tasks::{PublishTask, Published};
@@ -274,4 +276,23 @@ pub fn complete(admitted: &Admitted, exit_code: i32) -> Complete {
 
 pub fn unavailable(word: &'static str) -> StoreError {
     StoreError::Unavailable(word)
+}
+
+/// A version of a secret; the store never looks into what is sealed.
+pub fn envelope(secret: &str, version: i64, key: &str) -> Envelope {
+    Envelope {
+        project: project(),
+        name: name(secret),
+        version,
+        key_id: key.into(),
+        nonce: [3; 24],
+        sealed: vec![version as u8; 40],
+        mutation: mutation(),
+        created_at_ms: 0,
+    }
+}
+
+pub fn put_secret(secret: &str, version: i64, exists: bool) -> PutSecret {
+    let expected_version = exists.then_some(version - 1);
+    PutSecret { authority: authority(), expected_version, envelope: envelope(secret, version, "old") }
 }

@@ -213,6 +213,7 @@ fn a_task_is_as_nice_and_as_ready_to_be_killed_as_it_says() {
     let test = "a_task_is_as_nice_and_as_ready_to_be_killed_as_it_says";
     let bench = Bench::serving();
     let own = fs::read_to_string(format!("/proc/{}/oom_score_adj", bench.pid())).unwrap();
+    // Whoever is not root must be able to as well: the supervisor's own file is root's by then.
     weighed(&bench, "nice", &["--oom-score-adj", "300", "--nice", "7"], [own.trim(), own.trim(), "300"], Some("7"));
     if has(test, &bench, &["raised-priority"]) {
         weighed(&bench, "first", &["--nice", "-3"], [own.trim(), own.trim(), "0"], Some("-3"));

@@ -1,6 +1,7 @@
 //! What this machine can do for a task, found at the daemon's start by doing it (design D15).
 
 use super::cgroup::{self, Groups};
+use super::weight::OomWeight;
 use super::{fork, own};
 use crate::model::capability::{Capabilities, Capability};
 use crate::model::limits::OWN_OOM_SCORE_ADJ;
@@ -63,9 +64,10 @@ fn lack(here: &mut Capabilities, capability: Capability, tried: io::Result<()>) 
 /// Keeps this process, and the shims it makes, from being the first that the out-of-memory killer takes.
 /// Without the right to (`CAP_SYS_RESOURCE`) it stays as it is, and so does what is further back already.
 pub fn step_back_for_oom_killer() {
-    let now = std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|text| text.trim().parse::<i32>().ok());
-    if now.is_some_and(|now| now > OWN_OOM_SCORE_ADJ) {
-        let _ = own::set_oom_score_adj(OWN_OOM_SCORE_ADJ);
+    if let Ok(weight) = OomWeight::open()
+        && weight.own() > OWN_OOM_SCORE_ADJ
+    {
+        let _ = weight.take(OWN_OOM_SCORE_ADJ);
     }
 }
 

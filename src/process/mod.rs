@@ -41,6 +41,7 @@ pub mod timer;
 mod tree;
 mod wait;
 pub mod wake;
+mod weight;
 
 /// No core dump of this process, and no look into its memory by others of the same user (prctl(2),
 /// `PR_SET_DUMPABLE`). What it starts does not inherit that.

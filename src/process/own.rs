@@ -77,12 +77,6 @@ pub(super) fn set_nice(pid: i32, nice: i32) -> io::Result<()> {
     done(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, pid as libc::id_t, nice) })
 }
 
-/// How ready the out-of-memory killer is to take this process, and what it starts from here on
-/// (`proc_pid_oom_score_adj(5)`).
-pub(super) fn set_oom_score_adj(adj: i32) -> io::Result<()> {
-    std::fs::write("/proc/self/oom_score_adj", adj.to_string())
-}
-
 /// The effective user's and group's number.
 pub(super) fn ids() -> (u32, u32) {
     // SAFETY: neither has preconditions, and neither can fail.

@@ -5,6 +5,7 @@ use crate::process::cgroup::Group;
 use crate::process::fork::{self, Fork};
 use crate::process::orders::OrdersView;
 use crate::process::step::{self, LaunchFailure, LaunchStep, REPORT_BYTES};
+use crate::process::weight::OomWeight;
 use crate::process::{fd, signals, wait};
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Write as _};
@@ -18,12 +19,18 @@ pub(super) struct HeldUser {
 }
 
 /// Forks the user's process and waits until it has done everything that can fail.
-pub(super) fn fork(orders: &OrdersView<'_>, group: &Group, output: PipeWriter) -> Result<HeldUser, LaunchFailure> {
+pub(super) fn fork(
+    orders: &OrdersView<'_>,
+    group: &Group,
+    weight: Option<&OomWeight>,
+    output: PipeWriter,
+) -> Result<HeldUser, LaunchFailure> {
     let pipe_failed = |e: io::Error| LaunchFailure::of(LaunchStep::Pipe, &e);
     let (hold_read, hold) = io::pipe().map_err(pipe_failed)?;
     let (report, report_write) = io::pipe().map_err(pipe_failed)?;
     let null = File::open("/dev/null").map_err(|e| LaunchFailure::of(LaunchStep::User, &e))?;
     let shim = std::process::id() as i32;
+    lend(weight, orders.oom_score_adj)?;
     let pid = match fork::plain().map_err(|e| LaunchFailure::of(LaunchStep::ForkUser, &e))? {
         Fork::Child => {
             let fds = user::Descriptors {
@@ -36,6 +43,9 @@ pub(super) fn fork(orders: &OrdersView<'_>, group: &Group, output: PipeWriter) -
         }
         Fork::Parent(pid) => pid,
     };
+    if let Some(weight) = weight {
+        weight.take_back();
+    }
     drop((hold_read, report_write, output));
     let user = HeldUser { pid, hold, report };
     match user.next_report() {
@@ -52,6 +62,17 @@ pub(super) fn fork(orders: &OrdersView<'_>, group: &Group, output: PipeWriter) -
                 None => LaunchFailure { step: LaunchStep::User, errno: libc::ECHILD },
             })
         }
+    }
+}
+
+/// Takes the weight for the out-of-memory killer that the user's process is to have. A task that says
+/// nothing does not stand behind the daemon when memory runs out: from where a daemon has put itself, back to 0
+/// is always allowed, and where it could not, there is nothing to undo.
+fn lend(weight: Option<&OomWeight>, adj: Option<i32>) -> Result<(), LaunchFailure> {
+    let taken = weight.map_or(Err(io::ErrorKind::NotFound.into()), |weight| weight.take(adj.unwrap_or(0)));
+    match (adj, taken) {
+        (Some(_), Err(e)) => Err(LaunchFailure::of(LaunchStep::OomScore, &e)),
+        (Some(_), Ok(())) | (None, _) => Ok(()),
     }
 }
 

@@ -22,6 +22,7 @@ use super::memory::SecretMap;
 use super::orders::{self, HEADER_BYTES, OrdersView};
 use super::signals::{Signal, Signals};
 use super::step::{self, LaunchFailure, LaunchStep};
+use super::weight::OomWeight;
 use super::{crash, fd, fork, launch, own, poll};
 use hold::HeldUser;
 use std::fs::File;
@@ -82,16 +83,18 @@ fn prepare(orders: &File) -> Result<Prepared, LaunchFailure> {
     own::take_name();
     std::env::set_current_dir("/").map_err(session_failed)?;
 
+    // Without /proc there is no weight to be given.
+    let weight = OomWeight::open().ok();
     let secrets = receive(orders)?;
     let view = orders::unpack(&secrets).map_err(|_| not_understood())?;
     #[cfg(debug_assertions)]
     crash::tell(view.crash_at.to_str().unwrap_or_default());
     crash::at("shim.read");
-    let held = hold_user(&view)?;
+    let held = hold_user(&view, weight.as_ref())?;
     Ok(Prepared { secrets, signals, held })
 }
 
-fn hold_user(view: &OrdersView<'_>) -> Result<Held, LaunchFailure> {
+fn hold_user(view: &OrdersView<'_>, weight: Option<&OomWeight>) -> Result<Held, LaunchFailure> {
     let (log, end) = finish::End::prepare(view)?;
     let (read, write) = io::pipe().map_err(|e| LaunchFailure::of(LaunchStep::Pipe, &e))?;
     fd::set_nonblocking(read.as_fd()).map_err(|e| LaunchFailure::of(LaunchStep::Pipe, &e))?;
@@ -99,7 +102,7 @@ fn hold_user(view: &OrdersView<'_>) -> Result<Held, LaunchFailure> {
     let output = output::Output::new(read, log, view.log_bytes_max, redactor)
         .map_err(|e| LaunchFailure::of(LaunchStep::Log, &e))?;
     let group = Group::make(&view.groups).map_err(|e| LaunchFailure::of(LaunchStep::Limits, &e))?;
-    let user = hold::fork(view, &group, write)?;
+    let user = hold::fork(view, &group, weight, write)?;
     let patience =
         watch::Patience { drain_ms: view.drain_grace_ms, grace_ms: view.grace_ms, leftovers: view.leftovers };
     Ok(Held { user, end, output, patience, group, memory_bytes: memory::limit(&view.groups) })

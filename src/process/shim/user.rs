@@ -87,16 +87,10 @@ fn prepare(orders: &OrdersView<'_>, shim: i32) -> Result<(), LaunchFailure> {
     Ok(())
 }
 
-/// Weights and user, while this process still has the shim's rights.
+/// Nice value and user, while this process still has the shim's rights.
 fn confine(orders: &OrdersView<'_>) -> Result<(), LaunchFailure> {
     if let Some(nice) = orders.nice {
         own::set_nice(0, nice).map_err(|e| LaunchFailure::of(LaunchStep::Priority, &e))?;
-    }
-    // A task does not stand behind the daemon when memory runs out, unless it says so. Back to 0 is always
-    // allowed from where the daemon has put itself; where it was not allowed to, there is nothing to undo.
-    match (orders.oom_score_adj, own::set_oom_score_adj(orders.oom_score_adj.unwrap_or(0))) {
-        (Some(_), Err(e)) => return Err(LaunchFailure::of(LaunchStep::OomScore, &e)),
-        (Some(_), Ok(())) | (None, _) => {}
     }
     if let Some((uid, gid, groups)) = &orders.account {
         let failed = |e: io::Error| LaunchFailure::of(LaunchStep::Account, &e);

@@ -7,13 +7,15 @@ target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test test-clock test-power storm check fmt clippy build bench install clean tools
+.PHONY: help demo test test-clock test-power storm fuzz check fmt clippy build bench install clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
 	@echo 'make test                 every test; prints those that were skipped'
 	@echo 'make storm                500 kills of the daemon at random moments under load (some ten minutes);'
 	@echo '                          QINGLET_STORM_SEED=N has one again, QINGLET_STORM_KILLS=N is how many'
+	@echo 'make fuzz                 a minute of fuzzing on every reader of outside bytes (some ten minutes; needs a C++ compiler);'
+	@echo '                          FUZZ_SECONDS=N is how long, FUZZ="cron zone" which'
 	@echo 'make test-clock           the wall clock set by decades inside an emulated machine of its own (minutes)'
 	@echo 'make test-power           such a machine with a disk: its clock set and its power cut under running tasks (minutes)'
 	@echo 'make check                format, lints with warnings denied, every test'
@@ -48,6 +50,11 @@ test-power: tools
 # The debug binary, because only that one has the crash points.
 storm: tools
 	QINGLET_STORM_KILLS=$${QINGLET_STORM_KILLS:-500} $(CARGO) test --locked --test storm -- --nocapture no_kill
+
+# Not part of `test`, which runs the kept inputs through the same targets without a fuzzer.
+fuzz: tools
+	@fuzzer=$$(CARGO='$(CARGO)' sh tests/fuzz/build.sh '$(abspath $(target))/fuzz') && \
+	sh tests/fuzz/run.sh "$$fuzzer" '$(abspath $(target))/fuzz/out' '$(or $(FUZZ_SECONDS),60)' $(FUZZ)
 
 check: fmt clippy test
 

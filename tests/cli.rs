@@ -43,13 +43,13 @@ fn a_line_that_is_not_whole_says_what_it_needs() {
 
 #[test]
 fn work_of_later_versions_is_refused_by_name() {
-    for command in ["secret", "backup", "restore"] {
+    for command in ["backup", "restore"] {
         assert_eq!(refused(3, &[command, "x", "--wait"]), format!("`{command}` is not in this version"));
     }
-    for option in ["--run-as", "--secret-env"] {
-        let text = refused(3, &["task", "add", "a", option, "1", "--shell", "x"]);
-        assert_eq!(text, format!("{option} is not in this version; leave it out"));
-    }
+    assert_eq!(
+        refused(3, &["task", "add", "a", "--run-as", "1", "--shell", "x"]),
+        "--run-as is not in this version; leave it out"
+    );
     assert_eq!(
         refused(2, &["task", "add", "a", "--leftovers", "some", "--shell", "x"]),
         "--leftovers must be kill or keep"
@@ -110,7 +110,7 @@ fn without_a_state_or_a_daemon_the_way_to_one_is_named() {
 fn help_explains_and_exits_0() {
     let bench = Bench::new();
     let all = bench.ok(&["help"]);
-    assert!(all.contains("task add ID") && all.contains("Not in this version: secret"), "{all}");
+    assert!(all.contains("task add ID") && all.contains("Not in this version: doctor"), "{all}");
     for line in [&["help", "run"][..], &["run", "--help"], &["run", "-h"]] {
         let text = bench.ok(line);
         assert!(text.contains("Usage: qinglet run TASK") && text.contains("-f, --follow"), "{text}");

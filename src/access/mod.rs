@@ -7,7 +7,9 @@
 pub mod authenticate;
 pub mod bootstrap;
 pub mod digest;
+pub mod keyring;
 pub mod pepper;
 mod private_file;
 pub mod rejections;
+pub mod seal;
 pub mod token;

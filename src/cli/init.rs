@@ -2,11 +2,11 @@
 
 use super::args::Given;
 use super::command::{Command, Flag};
-use super::context::{Context, print, print_json};
+use super::context::{Context, note, print, print_json};
 use super::failure::Failure;
 use crate::access::bootstrap::OwnerState;
 use crate::model::word::Exit;
-use crate::runtime::{self, Report};
+use crate::runtime::{self, KeyringState, Report};
 use crate::store::open::Initialised;
 
 /// The command.
@@ -48,6 +48,12 @@ fn init(context: &Context, given: &Given) -> Result<Exit, Failure> {
             context.state_option()
         ),
     })?;
+    if report.keyring == KeyringState::Missing {
+        note(&format!(
+            "qinglet: {state}/keyring is missing and stored secrets need it: restore it from a backup, or delete those \
+             secrets, run this again and set them anew"
+        ));
+    }
     Ok(Exit::Done)
 }
 

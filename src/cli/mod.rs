@@ -27,6 +27,7 @@ mod reply;
 mod retry;
 mod run;
 mod runs;
+mod secret;
 mod serve;
 mod show;
 mod status;
@@ -36,6 +37,10 @@ mod task;
 mod time;
 mod token;
 mod trigger;
+
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use import::seam::planned;
 
 use crate::model::nearest;
 use crate::model::word::Exit;
@@ -72,6 +77,10 @@ const COMMANDS: &[Command] = &[
     logs::COMMAND,
     stop::COMMAND,
     retry::COMMAND,
+    secret::set::COMMAND,
+    secret::list::COMMAND,
+    secret::delete::COMMAND,
+    secret::rekey::COMMAND,
     access::grant::COMMAND,
     access::revoke::COMMAND,
     access::list::COMMAND,
@@ -79,7 +88,6 @@ const COMMANDS: &[Command] = &[
     access::token_revoke::COMMAND,
     audit::COMMAND,
     check::COMMAND,
-    Command::later("secret", "keep secrets for tasks"),
     doctor::COMMAND,
     Command::later("backup", "copy the state"),
     Command::later("restore", "take a copy back"),

@@ -233,6 +233,7 @@ impl<H: Host> Engine<H> {
         }
         match message {
             Message::Candidates(page) => self.candidates(page),
+            Message::SecretsRead(attempt, answer) => self.secrets_read(attempt, answer),
             Message::Launched(attempt, outcome) => self.launched(attempt, outcome),
             Message::Stepped(attempt, answer) => self.stepped(attempt, answer),
             Message::Completed(attempt, answer) => self.completed(attempt, answer),
@@ -317,7 +318,8 @@ impl<H: Host> Engine<H> {
         }
         self.hungry = false;
         self.reading = true;
-        let intending = self.places.values().filter(|p| matches!(p.phase, Phase::Intending { .. }));
+        let intending = |p: &&Place| matches!(p.phase, Phase::Opening { .. } | Phase::Intending { .. });
+        let intending = self.places.values().filter(intending);
         let except: Vec<RunId> = intending.map(|p| p.run).collect();
         let limit = self.free().min(self.limits.dispatch_page) + 1;
         let inbox = self.inbox.clone();
@@ -344,13 +346,17 @@ impl<H: Host> Engine<H> {
                 return;
             }
             if let Err(reason) = self.host.room().and_then(|()| self.begin(candidate)) {
-                self.wait = Some(reason);
-                self.recheck();
-                if reason == WaitReason::Disk {
-                    self.keeping.hurry();
-                }
-                return;
+                return self.wait_for(reason);
             }
+        }
+    }
+
+    /// Starts wait for this; it is looked for again later.
+    pub(super) fn wait_for(&mut self, reason: WaitReason) {
+        self.wait = Some(reason);
+        self.recheck();
+        if reason == WaitReason::Disk {
+            self.keeping.hurry();
         }
     }
 
@@ -370,7 +376,7 @@ impl<H: Host> Engine<H> {
             Phase::Stopped { .. } => self.post_asked_end(attempt),
             Phase::Completing { .. } => self.post_completion(attempt),
             Phase::Running | Phase::Unclear { .. } => self.look(attempt),
-            Phase::Launching => {}
+            Phase::Opening { .. } | Phase::Launching => {}
         }
     }
 

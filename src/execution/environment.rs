@@ -2,6 +2,7 @@
 //! run, then the task's own. Nothing of the daemon's own environment gets in.
 
 use super::host::EnvironmentOf;
+use crate::model::command::EnvValue;
 use crate::model::passwd;
 
 /// What the machine contributes, read once at start.
@@ -58,7 +59,15 @@ pub fn isolated(around: &Surroundings, of: &EnvironmentOf<'_>) -> Vec<(String, S
         }
     }
     for (name, value) in &of.command.environment {
-        set(name, value.clone());
+        match value {
+            EnvValue::Public(value) => set(name, value.clone()),
+            // One that was not opened is not there at all: an empty one would be taken for a value.
+            EnvValue::Secret(secret) => {
+                if let Some((_, value)) = of.secrets.iter().find(|(known, _)| known == secret) {
+                    set(name, String::from_utf8_lossy(value.expose()).into_owned());
+                }
+            }
+        }
     }
     entries
 }
@@ -84,13 +93,17 @@ mod tests {
         let around = Surroundings { user: "u".into(), home: "/h".into(), zone: "CST-8".into() };
         let command = Command {
             program: Program::Shell { command: "env".into(), shell: "/bin/sh" },
-            environment: vec![("PATH".into(), "/opt/bin".into()), ("X".into(), "a\nb".into())],
+            environment: vec![
+                ("PATH".into(), EnvValue::Public("/opt/bin".into())),
+                ("X".into(), EnvValue::Public("a\nb".into())),
+            ],
             working_directory: None,
             grace_ms: 1,
             log_bytes: None,
             timeout_ms: None,
             leftovers: crate::model::command::Leftovers::Kill,
             retry: None,
+            redact: true,
         };
         let (run, task) = (RunId(IdSource::default().next(1, [0; 10])), Name::parse("t").unwrap());
         let of = EnvironmentOf {
@@ -101,6 +114,7 @@ mod tests {
             scheduled_for_ms: None,
             cause: None,
             command: &command,
+            secrets: &[],
         };
         let got = isolated(&around, &of);
         let value = |name: &str| {

@@ -4,10 +4,12 @@
 //! Nothing here may block for longer than a file read: what takes time answers through a reply.
 
 use super::board::WaitReason;
+use crate::access::seal::Value;
 use crate::model::command::{Command, Leftovers};
 use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::name::Name;
 use crate::model::record::End;
+use crate::model::secret::{Envelope, SecretRef};
 use crate::store::start::Cause;
 use std::path::PathBuf;
 
@@ -51,6 +53,21 @@ pub struct Launch {
     pub grace_ms: i64,
     /// What becomes of that when the main process ended by itself.
     pub leftovers: Leftovers,
+    /// Which variables hold a secret: the variable's name and the secret's.
+    pub secrets: Vec<(String, Name)>,
+    /// Whether their values are replaced in the log.
+    pub redact: bool,
+}
+
+/// Why secrets could not be opened: what went wrong, and with which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotOpened {
+    /// The keyring cannot be used; the words say why and what to do.
+    Keyring(String),
+    /// The keyring has no key for this one; it may have been sealed anew a moment ago.
+    UnknownKey(Name),
+    /// This one is damaged.
+    Damaged(Name),
 }
 
 /// A shim that has done everything that can fail and holds the user's program back. Dropping it
@@ -194,6 +211,8 @@ pub trait Host {
     fn allocate_log(&self, run: RunId, attempt: AttemptId, wanted_bytes: Option<i64>) -> Option<LogGrant>;
     /// The environment of one launch (design D14, isolated).
     fn environment(&self, candidate: &EnvironmentOf<'_>) -> Vec<(String, String)>;
+    /// Opens what is sealed, in the order given. Reads the keyring anew each time.
+    fn open_secrets(&self, envelopes: &[Envelope]) -> Result<Vec<Value>, NotOpened>;
     /// Starts a shim up to its hold.
     fn launch(&self, launch: Launch, reply: LaunchReply);
     /// Looks at a handle's process; never signals.
@@ -262,4 +281,6 @@ pub struct EnvironmentOf<'a> {
     pub cause: Option<&'a Cause>,
     /// The task's command with its own entries.
     pub command: &'a Command,
+    /// The secrets it uses, opened.
+    pub secrets: &'a [(SecretRef, Value)],
 }

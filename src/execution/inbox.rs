@@ -7,6 +7,7 @@ use super::host::{Hold, LaunchFailure};
 use super::housekeeping::Kept;
 use crate::model::id::AttemptId;
 use crate::model::name::Name;
+use crate::model::secret::Envelope;
 use crate::store::StoreError;
 use crate::store::cancel::{CancelRequested, Cancelling};
 use crate::store::fire::{Due, Fired};
@@ -21,6 +22,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 pub(super) enum Message {
     /// A page of candidates was read.
     Candidates(Result<Vec<Candidate>, StoreError>),
+    /// The envelopes of a start's secrets were read.
+    SecretsRead(AttemptId, Result<Vec<Option<Envelope>>, StoreError>),
     /// The launcher has answered.
     Launched(AttemptId, Result<Box<dyn Hold>, LaunchFailure>),
     /// The store has answered the transaction that the Attempt's phase waits for.

@@ -5,14 +5,17 @@ use super::environment::{Surroundings, isolated};
 use super::evidence::{Look, ReceiptSeen, Seen};
 use super::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
-    Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
+    NotOpened, Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
 };
 use super::logs::{LogRead, LogReadError, LogSlice};
 use super::token;
+use crate::access::keyring::Keyring;
+use crate::access::seal::{self, Value};
 use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::life::AttemptState;
 use crate::model::limits::{self, Limits};
 use crate::model::record::End;
+use crate::model::secret::Envelope;
 use crate::model::word::LOG_WRITE_FAILED;
 use crate::process::adopted::Adopted;
 use crate::process::handle::Handle;
@@ -45,6 +48,8 @@ pub struct Linux {
     pub logs_dir: PathBuf,
     /// The state folder, for its space.
     pub state_dir: PathBuf,
+    /// Where the keys of secrets are.
+    pub keyring: PathBuf,
     /// What the machine adds to environments.
     pub around: Surroundings,
     /// The numbers in force.
@@ -101,11 +106,28 @@ impl Host for Linux {
         isolated(&self.around, of)
     }
 
+    fn open_secrets(&self, envelopes: &[Envelope]) -> Result<Vec<Value>, NotOpened> {
+        let ring = Keyring::load(&self.keyring).map_err(|e| NotOpened::Keyring(e.to_string()))?;
+        let open = |envelope: &Envelope| {
+            seal::open(&ring, envelope).map_err(|e| match e {
+                seal::NotOpened::UnknownKey => NotOpened::UnknownKey(envelope.name.clone()),
+                seal::NotOpened::Damaged => NotOpened::Damaged(envelope.name.clone()),
+            })
+        };
+        envelopes.iter().map(open).collect()
+    }
+
     fn launch(&self, launch: Launch, reply: LaunchReply) {
         let receipt_dir = match self.receipts.shard_dir(launch.attempt) {
             Ok(folder) => folder,
             Err(error) => return reply(Err(LaunchFailure(format!("the receipt's folder could not be made: {error}")))),
         };
+        let redact = if launch.redact { &*launch.secrets } else { &[] };
+        let redact = redact.iter().filter_map(|(variable, secret)| {
+            let at = launch.environment.iter().position(|(name, _)| name == variable)?;
+            Some((at, secret.to_string()))
+        });
+        let redact = redact.collect();
         let orders = Orders {
             run: launch.run,
             attempt: launch.attempt,
@@ -121,6 +143,8 @@ impl Host for Linux {
             grace_ms: launch.grace_ms.unsigned_abs(),
             drain_grace_ms: limits::DRAIN_GRACE_MS,
             leftovers: launch.leftovers,
+            has_secrets: !launch.secrets.is_empty(),
+            redact,
         };
         let reply = move |outcome: Result<Held, process::launch::LaunchFailure>| {
             reply(match outcome {

@@ -17,6 +17,7 @@ mod place;
 mod recover;
 mod retry;
 mod schedule;
+mod secret;
 mod start;
 mod stop;
 mod token;

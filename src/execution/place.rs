@@ -5,13 +5,17 @@
 
 use super::board::Doubt;
 use super::host::{Hold, Receipt};
+use crate::access::seal::Value;
 use crate::model::id::RunId;
 use crate::model::limits::{GRACE_MS_DEFAULT, KILL_PAUSE_MS_MAX, KILL_ROUNDS, KILL_WAIT_MS};
 use crate::model::record::Deadline;
+use crate::model::secret::SecretRef;
 use crate::store::start::Candidate;
 
 /// How far an Attempt has come in this daemon's life.
 pub(super) enum Phase {
+    /// The envelopes of its secrets are being read. `again` counts keys that were not there.
+    Opening { candidate: Box<Candidate>, again: u32 },
     /// T2 is with the store. `again` counts answers of unknown outcome.
     Intending { candidate: Box<Candidate>, start: Start, again: u32 },
     /// The launcher is at work.
@@ -43,6 +47,8 @@ pub(super) struct Start {
     pub(super) log: super::host::LogGrant,
     /// When its time is up, if ever.
     pub(super) deadline: Option<Deadline>,
+    /// Its secrets, opened; wiped when the launch has them.
+    pub(super) secrets: Vec<(SecretRef, Value)>,
 }
 
 /// Why a start failed before ownership.

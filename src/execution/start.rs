@@ -8,33 +8,53 @@ use super::host::{EnvironmentOf, Hold, Host, Launch, LaunchFailure};
 use super::inbox::Message;
 use super::place::{Failure, Phase, Place, ReceiptBy, Start, StopStep};
 use super::token;
+use crate::access::seal::Value;
 use crate::model::command::Leftovers;
 use crate::model::id::AttemptId;
 use crate::model::limits::{KILL_WAIT_MS, WAIT_RECHECK_MS};
 use crate::model::record::Deadline;
-use crate::model::word::EXECUTOR_START_FAILED;
+use crate::model::secret::SecretRef;
+use crate::model::word::{EXECUTION_REVISION_UNAVAILABLE, EXECUTOR_START_FAILED};
 use crate::store::StoreError;
 use crate::store::start::{BeginStart, Candidate, FailStart, Step, TakeOwnership};
 
 /// How often an answer of unknown outcome is asked for again before the start is given up.
-const AGAIN_MAX: u32 = 3;
+pub(super) const AGAIN_MAX: u32 = 3;
 
 /// The store word for a commit that may or may not have happened.
 pub(super) const COMMIT_UNKNOWN: StoreError = StoreError::Unavailable("commit_unknown");
 
 impl<H: Host> Engine<H> {
-    /// Materialises a candidate in the order of spec/execution section 10 and posts T2. An error
-    /// says what it has to wait for; nothing was stored then.
+    /// Begins with a candidate: its secrets are read first, if it uses any. An error says what it has
+    /// to wait for; nothing was stored then.
     pub(super) fn begin(&mut self, candidate: Candidate) -> Result<(), WaitReason> {
         let (run, attempt) = (candidate.run, candidate.attempt);
-        let mut place = Place::new(run, Phase::Launching);
         let Some(command) = &candidate.command else {
             let summary = "the stored execution revision is missing or does not match its digest".to_owned();
-            place.phase = Phase::Failing { why: Failure { code: "EXECUTION_REVISION_UNAVAILABLE", summary } };
-            self.places.insert(attempt, place);
+            let why = Failure { code: EXECUTION_REVISION_UNAVAILABLE, summary };
+            self.places.insert(attempt, Place::new(run, Phase::Failing { why }));
             self.post_failure(attempt);
             return Ok(());
         };
+        if command.secrets().is_empty() {
+            return self.materialise(candidate, Vec::new());
+        }
+        let phase = Phase::Opening { candidate: Box::new(candidate), again: 0 };
+        self.places.insert(attempt, Place::new(run, phase));
+        self.read_secrets(attempt);
+        Ok(())
+    }
+
+    /// Materialises a candidate in the order of spec/execution section 10 and posts T2. An error
+    /// says what it has to wait for; nothing was stored then.
+    pub(super) fn materialise(
+        &mut self,
+        candidate: Candidate,
+        secrets: Vec<(SecretRef, Value)>,
+    ) -> Result<(), WaitReason> {
+        let (run, attempt) = (candidate.run, candidate.attempt);
+        let mut place = Place::new(run, Phase::Launching);
+        let Some(command) = &candidate.command else { return Ok(()) };
         let mut secret = [0; 32];
         if !self.host.random(&mut secret) {
             return Err(WaitReason::Memory);
@@ -58,7 +78,7 @@ impl<H: Host> Engine<H> {
         place.token_digest = Some(token::digest(&secret));
         place.phase = Phase::Intending {
             candidate: Box::new(candidate),
-            start: Start { token: secret, log, deadline },
+            start: Start { token: secret, log, deadline, secrets },
             again: 0,
         };
         self.places.insert(attempt, place);
@@ -96,6 +116,7 @@ impl<H: Host> Engine<H> {
             Ok(Step::Raced) => {
                 // Asked to end, or taken back, since it was listed: no row will ever name its log.
                 self.host.discard_log(place.run, attempt);
+                self.cancels.wanted = true;
                 return self.leave(attempt);
             }
             Err(_) => {
@@ -113,7 +134,11 @@ impl<H: Host> Engine<H> {
             scheduled_for_ms: candidate.scheduled_for_ms,
             cause: candidate.cause.as_ref(),
             command,
+            secrets: &start.secrets,
         };
+        let named =
+            command.environment.iter().filter_map(|(name, value)| Some((name.clone(), value.secret()?.name.clone())));
+
         let launch = Launch {
             run: candidate.run,
             attempt,
@@ -124,6 +149,8 @@ impl<H: Host> Engine<H> {
             working_directory: command.working_directory.clone(),
             grace_ms: command.grace_ms,
             leftovers: command.leftovers,
+            secrets: named.collect(),
+            redact: command.redact,
         };
         let inbox = self.inbox.clone();
         place.phase = Phase::Launching;

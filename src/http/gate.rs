@@ -14,7 +14,7 @@ mod slots;
 
 pub use bounds::Bounds;
 
-use super::head::Refusal;
+use super::head::{self, Refusal};
 use super::message::Answer;
 use super::poll::{self, Watched};
 use super::reply;
@@ -325,6 +325,12 @@ impl Gate {
             (self.on_rejected)(why);
         }
         let Some(slot) = self.slots.get(place) else { return };
+        // A head that ends too early or comes too slowly has a method all the same.
+        if let Stage::Head { bytes, .. } = &slot.stage
+            && !bytes.is_empty()
+        {
+            slot.head_only = head::method_of(bytes) == b"HEAD";
+        }
         let answer = Answer::refusal(refusal.word, refusal.message);
         let answer = reply::whole(&answer, refusal.allow.as_deref(), slot.head_only);
         self.begin_delivery(place, answer, now);

@@ -17,6 +17,7 @@ mod retry;
 pub mod route;
 pub mod routes;
 pub mod runs;
+mod secrets;
 pub mod server;
 pub mod service;
 pub mod socket;

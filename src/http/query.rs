@@ -25,6 +25,7 @@ pub fn check(request: &Request, limits: &Limits) -> Result<(), Answer> {
             }
             "after_run_id" if RunId::parse(value).is_none() => "must be a run's id",
             "after" if EventId::parse(value).is_none() => "must be the last row's id",
+            "after_name" if Name::parse(value).is_none() => "must be a secret's name",
             "after_trigger_id" if Name::parse(value).is_none() => "must be a trigger's id",
             "after_task_id" | "task" if Name::parse(value).is_none() => "must be a task's id",
             "status" if RunState::parse(value).is_none() => "must be a run's status",

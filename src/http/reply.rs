@@ -88,6 +88,7 @@ fn phrase(status: u16) -> &'static str {
         411 => "Length Required",
         413 => "Content Too Large",
         428 => "Precondition Required",
+        429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         503 => "Service Unavailable",
         _ => "Status",

@@ -2,7 +2,9 @@
 //! here does not exist.
 
 use super::route::{Guard, Method, Route};
-use crate::model::limits::{ACCESS_BODY_BYTES_MAX, MUTATION_BODY_BYTES_MAX, TASK_BODY_BYTES_MAX};
+use crate::model::limits::{
+    ACCESS_BODY_BYTES_MAX, MUTATION_BODY_BYTES_MAX, SECRET_BODY_BYTES_MAX, TASK_BODY_BYTES_MAX,
+};
 use crate::model::policy::Permission;
 
 macro_rules! route {
@@ -23,7 +25,7 @@ use Permission as P;
 
 /// Every route. The first parameter of a guarded one is the project.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 25] = [
+pub static ROUTES: [Route; 30] = [
     route!(Get "/api/health", "system.health", Public, [], 0),
     route!(Get "/api/v3/capabilities", "system.capabilities", Public, [], 0),
     route!(Get "/api/v3/projects/{project}/status", "project.status", Holds(P::ProjectRead), [], 0),
@@ -46,6 +48,11 @@ pub static ROUTES: [Route; 25] = [
     route!(Post "/api/v3/projects/{project}/runs/{run}/resolution", "run.resolve", Holds(P::PolicyManage), [], MUTATION_BODY_BYTES_MAX),
     route!(Get "/api/v3/projects/{project}/runs/{run}/attempts/{attempt}/log", "run.log.read", Holds(P::ArtifactRead),
         ["offset", "length"], 0),
+    route!(Get "/api/v3/projects/{project}/secrets", "secret.list", Holds(P::SecretManage), ["limit", "after_name"], 0),
+    route!(Put "/api/v3/projects/{project}/secrets", "secret.put", Holds(P::SecretManage), [], SECRET_BODY_BYTES_MAX),
+    route!(Get "/api/v3/projects/{project}/secrets/{secret}", "secret.get", Holds(P::SecretManage), [], 0),
+    route!(Delete "/api/v3/projects/{project}/secrets/{secret}", "secret.delete", Holds(P::SecretManage), [], MUTATION_BODY_BYTES_MAX),
+    route!(Post "/api/v3/projects/{project}/keyring/rotation", "secret.rekey", Holds(P::SecretManage), [], MUTATION_BODY_BYTES_MAX),
     route!(Get "/api/v3/projects/{project}/access", "access.list", Holds(P::PolicyManage), ["after_subject"], 0),
     route!(Put "/api/v3/projects/{project}/access", "access.bind", Holds(P::PolicyManage), [], ACCESS_BODY_BYTES_MAX),
     route!(Post "/api/v3/projects/{project}/access/tokens", "credential.create", Holds(P::PolicyManage), [], ACCESS_BODY_BYTES_MAX),

@@ -4,7 +4,7 @@
 use super::admit::{self, Admitted};
 use super::message::{Answer, Request, Service};
 use super::route::{Guard, Method};
-use super::{access, audit, cancel, evidence, logs, query, retry, runs, starts, system, tasks, triggers};
+use super::{access, audit, cancel, evidence, logs, query, retry, runs, secrets, starts, system, tasks, triggers};
 use crate::access::authenticate::Authenticator;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
@@ -18,8 +18,9 @@ use crate::model::word;
 use crate::store::Store;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 /// What the API is made of.
@@ -36,6 +37,8 @@ pub struct Parts {
     pub settings: Arc<InForce>,
     /// What the engine shows of itself.
     pub board: Arc<Board>,
+    /// Where the keys of secrets are.
+    pub keyring: PathBuf,
     /// Reads logs.
     pub logs: Arc<dyn LogRead>,
     /// Looks at what is known of an Attempt outside the store.
@@ -60,6 +63,8 @@ pub struct Api {
     pub(super) limits: &'static Limits,
     pub(super) settings: Arc<InForce>,
     pub(super) board: Arc<Board>,
+    /// Taken by whoever seals: no key may go between a sealing and its commit.
+    pub(super) keyring: Mutex<PathBuf>,
     pub(super) logs: Arc<dyn LogRead>,
     pub(super) look: Arc<dyn Look>,
     pub(super) rejections: Arc<Rejections>,
@@ -109,6 +114,11 @@ fn handler(operation: &str) -> Option<Handler> {
         "run.resolve" => Guarded(evidence::resolve),
         "run.events.list" => Guarded(runs::events),
         "run.log.read" => Guarded(logs::read),
+        "secret.list" => Guarded(secrets::list),
+        "secret.get" => Guarded(secrets::get),
+        "secret.put" => Guarded(secrets::put),
+        "secret.delete" => Guarded(secrets::delete),
+        "secret.rekey" => Guarded(secrets::rekey),
         "access.list" => Guarded(access::list),
         "access.bind" => Guarded(access::bind),
         "credential.create" => Guarded(access::create_token),
@@ -128,6 +138,7 @@ impl Api {
             limits: parts.limits,
             settings: parts.settings,
             board: parts.board,
+            keyring: Mutex::new(parts.keyring),
             logs: parts.logs,
             look: parts.look,
             rejections: parts.rejections,

@@ -36,6 +36,14 @@ pub(super) fn put(api: &Api, request: &Request, who: &Admitted) -> Result<Answer
         demand(api, request, who, Permission::TaskCreate)?;
     }
     fits_an_answer(&put)?;
+    let secrets = put.definition.command.secrets();
+    if !secrets.is_empty() {
+        demand(api, request, who, Permission::SecretUse)?;
+    }
+    if let Some(other) = secrets.iter().find(|secret| secret.project != who.authority.project) {
+        let words = format!("environment: the secret {} is of another project; only its own can be used", other.name);
+        return Err(refuse(word::INVALID_TASK_DEFINITION, &words));
+    }
     let published = api
         .store
         .call(PublishTask { authority: who.authority.clone(), put })

@@ -81,6 +81,15 @@ impl Fields {
         }
     }
 
+    /// A version, or 0 for none: `None`.
+    pub fn version_or_zero(&mut self, name: &str) -> Result<Option<i64>, Answer> {
+        match self.take(name)?.as_i64() {
+            Some(0) => Ok(None),
+            Some(version) if (1..=REVISION_MAX).contains(&version) => Ok(Some(version)),
+            _ => Err(self.wrong(name, &format!("must be a whole number from 0 to {REVISION_MAX}"))),
+        }
+    }
+
     /// A SHA-256 digest.
     pub fn digest(&mut self, name: &str) -> Result<Digest, Answer> {
         let value = self.take(name)?;

@@ -7,6 +7,7 @@
 use super::limits;
 use super::name::is_variable_name;
 use super::retry::Retry;
+use super::secret::SecretRef;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -63,13 +64,22 @@ impl Leftovers {
     }
 }
 
+/// The value of one of a task's own variables.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EnvValue {
+    /// It stands in the task.
+    Public(String),
+    /// It is a secret's, put in when the task starts.
+    Secret(SecretRef),
+}
+
 /// A checked command spec. It has no `Debug`, because environment values must not reach a log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
     /// What to execute.
     pub program: Program,
     /// The task's own environment, sorted by name.
-    pub environment: Vec<(String, String)>,
+    pub environment: Vec<(String, EnvValue)>,
     /// Where to start, an absolute path; `/` when absent.
     pub working_directory: Option<String>,
     /// Between TERM and KILL.
@@ -82,6 +92,8 @@ pub struct Command {
     pub leftovers: Leftovers,
     /// When it is tried again by itself; never when absent.
     pub retry: Option<Retry>,
+    /// Whether a secret's value is replaced where the task prints it.
+    pub redact: bool,
 }
 
 /// Why a spec was refused.
@@ -131,7 +143,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("runAs", Field::NotBuilt),
     ("nice", Field::NotBuilt),
     ("oomScoreAdj", Field::NotBuilt),
-    ("redact", Field::NotBuilt),
+    ("redact", Field::Taken),
 ];
 
 fn invalid<T>(field: impl Into<String>, why: impl Into<String>) -> Result<T, SpecError> {
@@ -175,6 +187,7 @@ impl Command {
             timeout_ms: integer(config, "timeoutMs", 1, limits::TIMEOUT_MS_MAX)?,
             leftovers: leftovers(config.get("leftovers"))?,
             retry: config.get("retry").map(retry).transpose()?,
+            redact: flag(config, "redact")?.unwrap_or(true),
         };
         if command.to_spec().to_string().len() > limits::SPEC_BYTES_MAX {
             return invalid("spec", format!("longer than {} bytes in all", limits::SPEC_BYTES_MAX));
@@ -194,7 +207,10 @@ impl Command {
             },
         );
         let entries = self.environment.iter();
-        let entries = entries.map(|(name, value)| json!({"name": name, "kind": "public", "value": value}));
+        let entries = entries.map(|(name, value)| match value {
+            EnvValue::Public(value) => json!({"name": name, "kind": "public", "value": value}),
+            EnvValue::Secret(secret) => json!({"name": name, "kind": "secret", "secretRef": secret.to_string()}),
+        });
         config.insert("environment".into(), entries.collect());
         config.insert("environmentPolicy".into(), "isolated".into());
         config.insert("leftovers".into(), self.leftovers.word().into());
@@ -211,7 +227,19 @@ impl Command {
         if let Some(retry) = &self.retry {
             config.insert("retry".into(), retry.to_value());
         }
+        // What was stored before there were secrets must stay the same text.
+        if !self.redact {
+            config.insert("redact".into(), false.into());
+        }
         json!({"schema": SCHEMA, "config": config})
+    }
+
+    /// The secrets it uses, each once, in order.
+    pub fn secrets(&self) -> Vec<&SecretRef> {
+        let mut secrets: Vec<&SecretRef> = self.environment.iter().filter_map(|(_, value)| value.secret()).collect();
+        secrets.sort();
+        secrets.dedup();
+        secrets
     }
 
     /// The argument vector that is executed; its first entry is the program's path.
@@ -219,6 +247,24 @@ impl Command {
         match &self.program {
             Program::Argv { file, args } => std::iter::once(file).chain(args).map(String::as_str).collect(),
             Program::Shell { command, shell } => vec![shell, "-c", command],
+        }
+    }
+}
+
+impl EnvValue {
+    /// The secret it is taken from, if so.
+    pub const fn secret(&self) -> Option<&SecretRef> {
+        match self {
+            Self::Public(_) => None,
+            Self::Secret(secret) => Some(secret),
+        }
+    }
+
+    /// What it takes of the task's own bounds.
+    fn len(&self) -> usize {
+        match self {
+            Self::Public(value) => value.len(),
+            Self::Secret(_) => 0,
         }
     }
 }
@@ -257,6 +303,14 @@ fn integer(config: &Map<String, Value>, field: &str, min: i64, max: i64) -> Resu
         None => Ok(None),
         Some(Some(value)) if (min..=max).contains(&value) => Ok(Some(value)),
         Some(_) => invalid(field, format!("must be a whole number from {min} to {max}")),
+    }
+}
+
+fn flag(config: &Map<String, Value>, field: &str) -> Result<Option<bool>, SpecError> {
+    match config.get(field).map(Value::as_bool) {
+        None => Ok(None),
+        Some(Some(value)) => Ok(Some(value)),
+        Some(None) => invalid(field, "must be true or false"),
     }
 }
 
@@ -321,7 +375,7 @@ fn program(value: Option<&Value>) -> Result<Program, SpecError> {
     Ok(program)
 }
 
-fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, SpecError> {
+fn environment(value: Option<&Value>) -> Result<Vec<(String, EnvValue)>, SpecError> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let Some(list) = value.as_array() else { return invalid("environment", "must be a list") };
     if list.len() > limits::ENV_ENTRIES_MAX {
@@ -331,11 +385,12 @@ fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, SpecError
     for (i, entry) in list.iter().enumerate() {
         let field = format!("environment[{i}]");
         let Some(entry) = entry.as_object() else { return invalid(field, "must be an object") };
-        match entry.get("kind").and_then(Value::as_str) {
-            Some("public") => only(&field, entry, &["name", "kind", "value"])?,
-            Some("secret") => return Err(SpecError::Unsupported { field: "environment kind \"secret\"" }),
-            _ => return invalid(format!("{field}.kind"), "must be \"public\""),
-        }
+        let is_secret = match entry.get("kind").and_then(Value::as_str) {
+            Some("public") => false,
+            Some("secret") => true,
+            _ => return invalid(format!("{field}.kind"), "must be \"public\" or \"secret\""),
+        };
+        only(&field, entry, if is_secret { &["name", "kind", "secretRef"] } else { &["name", "kind", "value"] })?;
         let name = text(&format!("{field}.name"), entry.get("name"))?;
         if !is_variable_name(name) {
             return invalid(format!("{field}.name"), "must be letters, digits and '_', not starting with a digit");
@@ -346,6 +401,17 @@ fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, SpecError
                 format!("{name}: names starting with QL3_ and QINGLET_ are reserved"),
             );
         }
+        if is_secret {
+            let text = text(&format!("{field}.secretRef"), entry.get("secretRef"))?;
+            let Some(secret) = SecretRef::parse(text) else {
+                return invalid(
+                    format!("{field}.secretRef"),
+                    format!("{name}: must be a canonical qlsecret:v1 reference"),
+                );
+            };
+            entries.push((name.to_owned(), EnvValue::Secret(secret)));
+            continue;
+        }
         let value = text(&format!("{field}.value"), entry.get("value"))?;
         if value.len() > limits::ENV_VALUE_BYTES_MAX {
             return invalid(
@@ -353,7 +419,7 @@ fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, SpecError
                 format!("{name}: {} bytes; {} is the most", value.len(), limits::ENV_VALUE_BYTES_MAX),
             );
         }
-        entries.push((name.to_owned(), value.to_owned()));
+        entries.push((name.to_owned(), EnvValue::Public(value.to_owned())));
     }
     entries.sort();
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -362,6 +428,10 @@ fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, SpecError
     let bytes: usize = entries.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
     if bytes > limits::ENV_BYTES_MAX {
         return invalid("environment", format!("takes {bytes} bytes; {} is the most", limits::ENV_BYTES_MAX));
+    }
+    let secrets = entries.iter().filter(|(_, value)| value.secret().is_some()).count();
+    if secrets > limits::SECRET_REFS_MAX {
+        return invalid("environment", format!("uses {secrets} secrets; {} is the most", limits::SECRET_REFS_MAX));
     }
     Ok(entries)
 }
@@ -432,8 +502,27 @@ mod tests {
         }
         assert!(refusal(&with("environmentPolicy", json!("inherit"))).contains("not supported"));
         let secret = with("environment", json!([{"name": "A", "kind": "secret", "secretRef": "x"}]));
-        assert!(refusal(&secret).contains("secret\" is not supported"));
+        assert!(refusal(&secret).contains("environment[0].secretRef: A: must be a canonical"));
         assert!(refusal(&with("timeOutMs", json!(1))).contains("`timeoutMs`"));
+    }
+
+    #[test]
+    fn secrets_are_named_and_redaction_is_said_only_when_off() {
+        let name = |text: &str| super::super::name::Name::parse(text).unwrap();
+        let of = |text: &str, version| SecretRef { project: name("default"), name: name(text), version };
+        let entry = |variable: String, secret: &SecretRef| json!({"name": variable, "kind": "secret", "secretRef": secret.to_string()});
+        let base = json!({"kind": "shell", "command": "true"});
+        let spec_of = |entries: Vec<Value>| spec(&json!({"command": base, "environment": entries, "redact": false}));
+        let entries = [("A", of("s", None)), ("B", of("s", None)), ("C", of("s", Some(2)))];
+        let entries = entries.map(|(variable, secret)| entry(variable.into(), &secret));
+        let Ok(command) = Command::from_spec(&spec_of(entries.into())) else { panic!("refused") };
+        assert_eq!(command.secrets(), [&of("s", None), &of("s", Some(2))], "each once");
+        assert_eq!(command.to_spec()["config"]["redact"], false);
+        assert!(Command::from_spec(&command.to_spec()).is_ok_and(|again| again == command));
+        let many = |count: usize| (0..count).map(|n| entry(format!("V{n}"), &of("s", None))).collect();
+        assert!(Command::from_spec(&spec_of(many(64))).is_ok());
+        assert!(refusal(&spec_of(many(65))["config"]).contains("uses 65 secrets"));
+        assert!(refusal(&json!({"command": base, "redact": 1})).contains("true or false"));
     }
 
     #[test]

@@ -486,7 +486,8 @@ const _: () = {
     assert!(QUERY_VALUE_BYTES_MAX > (SUBJECT_ID_BYTES_MAX + 11) * 4 / 3);
     assert!(REQUEST_BYTES_MAX * 4 <= GATE_BYTES_MAX);
     assert!(GATE_CHUNK_BYTES * 4 <= GATE_STACK_BYTES);
-    assert!(COMMAND_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
+    assert!(COMMAND_BYTES_MAX + RESOLVED_ENV_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
+    assert!(SECRET_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
     assert!(STORE_BATCH <= STORE_QUEUE);
     assert!(STANDALONE.active_attempts <= LAUNCH_QUEUE);
     assert!(STORE_WAIT_MS < ANSWER_MS_MAX);
@@ -501,3 +502,26 @@ const _: () = {
     assert!(STANDALONE.http_workers < STANDALONE.connections);
     assert!(EDGE.log_range_bytes as usize * 4 / 3 + 1024 < RESPONSE_BYTES_MAX);
 };
+
+// ---- Secrets ------------------------------------------------------------------------------------
+
+/// A secret's value (spec/control section 5). It has to fit one environment variable.
+pub const SECRET_BYTES_MAX: usize = 16 * 1024;
+/// Secrets of one project; a router's tasks use a handful.
+pub const SECRETS_MAX: usize = 256;
+/// Versions kept of one secret: the current one, and a few that tasks may still name.
+pub const SECRET_VERSIONS_MAX: i64 = 4;
+/// Secrets one task may use (spec/control section 5).
+pub const SECRET_REFS_MAX: usize = 64;
+/// A value shorter than this is not looked for in output: it would blot out ordinary words.
+pub const REDACT_BYTES_MIN: usize = 6;
+/// An environment with its secrets put in (spec/control section 3).
+pub const RESOLVED_ENV_BYTES_MAX: usize = 256 * 1024;
+/// The keyring's file (spec/control section 5).
+pub const KEYRING_BYTES_MAX: usize = 16 * 1024;
+/// Keys in the keyring (spec/control section 5).
+pub const KEYRING_KEYS_MAX: usize = 16;
+/// Envelopes sealed anew in one transaction: at most 256 KiB of values.
+pub const REKEY_PAGE: usize = 16;
+/// The body that carries a secret: every character of the value escaped, and what stands around it.
+pub const SECRET_BODY_BYTES_MAX: usize = 6 * SECRET_BYTES_MAX + 1024;

@@ -17,6 +17,7 @@ pub mod passwd;
 pub mod policy;
 pub mod record;
 pub mod retry;
+pub mod secret;
 pub mod setting_limit;
 pub mod settings;
 pub mod task;

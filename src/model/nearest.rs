@@ -11,22 +11,21 @@ fn distance(a: &str, b: &str) -> usize {
     // A mistyped word is short; what is longer resembles nothing.
     let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().collect();
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            if i == 0 || j == 0 {
-                rows[i][j] = i + j;
-                continue;
-            }
-            let changed = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = changed.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+    // Only two rows back are looked at, and these three serve for all.
+    let (mut before, mut last, mut row) = (vec![0; b.len() + 1], vec![0; b.len() + 1], (0..=b.len()).collect());
+    for i in 1..=a.len() {
+        (before, last, row) = (last, row, before);
+        row[0] = i;
+        for j in 1..=b.len() {
+            let changed = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut cost = changed.min(last[j] + 1).min(row[j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
+                cost = cost.min(before[j - 2] + 1);
             }
-            rows[i][j] = least;
+            row[j] = cost;
         }
     }
-    rows[a.len()][b.len()]
+    row[b.len()]
 }
 
 #[cfg(test)]

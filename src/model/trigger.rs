@@ -126,6 +126,9 @@ impl Trigger {
                 known(config, &["expression", "timezone", "misfirePolicy", "overlap"])?;
                 let expression = text(config, "expression", limits::CRON_BYTES_MAX)?;
                 let words: Vec<&str> = expression.split_ascii_whitespace().collect();
+                if words.is_empty() {
+                    return invalid("expression", "must not be blank");
+                }
                 let misfire = chosen(config, "misfirePolicy", &Misfire::ALL, Misfire::word)?.unwrap_or(Misfire::Skip);
                 let zone = text(config, "timezone", limits::ZONE_BYTES_MAX)?.to_owned();
                 When::Cron { expression: words.join(" "), zone, misfire }

@@ -121,6 +121,14 @@ pub const ARTIFACT_NOT_FOUND: Word = word(404, "artifact_not_found");
 pub const ARTIFACT_RETIRED: Word = word(410, "artifact_retired");
 /// The log should be there and is not, or is not safe to read.
 pub const ARTIFACT_UNAVAILABLE: Word = word(503, "artifact_unavailable");
+/// The secret breaks a rule; the message names the field, never a value.
+pub const INVALID_SECRET: Word = word(400, "invalid_secret");
+/// No such secret here.
+pub const SECRET_NOT_FOUND: Word = word(404, "secret_not_found");
+/// The secret could not be stored, deleted or sealed anew.
+pub const SECRET_UNAVAILABLE: Word = word(503, "secret_unavailable");
+/// The secrets could not be read.
+pub const SECRET_QUERY_UNAVAILABLE: Word = word(503, "secret_query_unavailable");
 /// The access change breaks a rule; the message names the field.
 pub const INVALID_ACCESS: Word = word(400, "invalid_access_request");
 /// No such subject or credential.
@@ -165,6 +173,11 @@ impl FenceReason {
             Self::LastOwner => "last_owner",
         }
     }
+}
+
+/// A refused secret.
+pub const fn secret_fence(reason: FenceReason) -> Word {
+    fence("secret_fence_rejected", reason.word())
 }
 
 /// A refused task start.
@@ -240,6 +253,10 @@ pub const fn exit_code(status: u16) -> Exit {
 
 /// The launch failed before anything of the task ran.
 pub const EXECUTOR_START_FAILED: &str = "EXECUTOR_START_FAILED";
+/// What was to run is not stored whole.
+pub const EXECUTION_REVISION_UNAVAILABLE: &str = "EXECUTION_REVISION_UNAVAILABLE";
+/// A secret that the task uses is not there or cannot be opened.
+pub const SECRET_NOT_OPENED: &str = "SECRET_UNAVAILABLE";
 /// The process is gone and left no receipt.
 pub const EXITED_WITHOUT_RECEIPT: &str = "RECOVERY_PROCESS_EXITED_WITHOUT_RECEIPT";
 /// Ownership could not be stored; the process was stopped.

@@ -37,3 +37,9 @@ pub mod timer;
 mod tree;
 mod wait;
 pub mod wake;
+
+/// No core dump of this process, and no look into its memory by others of the same user (prctl(2),
+/// `PR_SET_DUMPABLE`). What it starts does not inherit that.
+pub fn keep_memory_private() -> std::io::Result<()> {
+    own::become_undumpable()
+}

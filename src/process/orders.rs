@@ -12,11 +12,12 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-const MAGIC: [u8; 4] = *b"QLO2";
+const MAGIC: [u8; 4] = *b"QLO3";
 /// Bytes of the header: magic, flags, length of the body.
 pub(super) const HEADER_BYTES: usize = 12;
 const FLAG_DUMPABLE: u32 = 1;
 const FLAG_KEEP: u64 = 1;
+const FLAG_SECRETS: u64 = 2;
 
 /// One launch. It holds the callback token and the user's environment, so it has no `Debug` and is
 /// wiped when dropped.
@@ -49,6 +50,10 @@ pub struct Orders {
     pub drain_grace_ms: u64,
     /// What becomes of leftovers then.
     pub leftovers: Leftovers,
+    /// The environment holds secrets: no core dump of the program.
+    pub has_secrets: bool,
+    /// Whose values are replaced in the log: each one's place in `env`, and the name to put there.
+    pub redact: Vec<(usize, String)>,
 }
 
 impl Drop for Orders {
@@ -84,7 +89,8 @@ pub(super) fn pack(orders: &Orders, manner: Manner<'_>) -> Result<Vec<u8>, Launc
     out.0.extend(orders.attempt.0.as_bytes());
     out.0.extend(orders.sequence.to_le_bytes());
     out.0.extend(orders.token);
-    let flags = if orders.leftovers == Leftovers::Keep { FLAG_KEEP } else { 0 };
+    let keep = if orders.leftovers == Leftovers::Keep { FLAG_KEEP } else { 0 };
+    let flags = keep | if orders.has_secrets { FLAG_SECRETS } else { 0 };
     for number in [orders.log_bytes_max, orders.grace_ms, orders.drain_grace_ms, flags] {
         out.0.extend(number.to_le_bytes());
     }
@@ -97,6 +103,11 @@ pub(super) fn pack(orders: &Orders, manner: Manner<'_>) -> Result<Vec<u8>, Launc
     orders.argv.iter().for_each(|arg| out.text(&[arg.as_bytes()]));
     out.count(orders.env.len());
     orders.env.iter().for_each(|(name, value)| out.text(&[name.as_bytes(), b"=", value.as_bytes()]));
+    out.count(orders.redact.len());
+    for (at, name) in &orders.redact {
+        out.count(*at);
+        out.text(&[name.as_bytes()]);
+    }
 
     let mut packed = out.0;
     let length = packed.len() - HEADER_BYTES;
@@ -113,13 +124,14 @@ pub(super) fn pack(orders: &Orders, manner: Manner<'_>) -> Result<Vec<u8>, Launc
 
 /// Counted first, so that no half of a secret is left behind by a growing buffer.
 fn packed_len(orders: &Orders, manner: Manner<'_>) -> usize {
-    const NUMBERS: usize = 16 + 16 + 8 + 32 + 4 * 8 + 2 * 4;
+    const NUMBERS: usize = 16 + 16 + 8 + 32 + 4 * 8 + 3 * 4;
     const AROUND: usize = 5;
     let dirs = orders.receipt_dir.as_os_str().len() + orders.log_dir.as_os_str().len();
     let fixed = manner.crash_at.len() + dirs + orders.log_artifact.len() + orders.cwd.as_ref().map_or(1, String::len);
     let args = orders.argv.iter().map(|arg| arg.len() + AROUND);
     let env = orders.env.iter().map(|(name, value)| name.len() + 1 + value.len() + AROUND);
-    NUMBERS + fixed + 5 * AROUND + args.sum::<usize>() + env.sum::<usize>()
+    let redact = orders.redact.iter().map(|(_, name)| name.len() + 4 + AROUND);
+    NUMBERS + fixed + 5 * AROUND + args.sum::<usize>() + env.sum::<usize>() + redact.sum::<usize>()
 }
 
 struct Packer(Vec<u8>);
@@ -156,6 +168,7 @@ pub(super) struct OrdersView<'a> {
     pub(super) grace_ms: u64,
     pub(super) drain_grace_ms: u64,
     pub(super) leftovers: Leftovers,
+    pub(super) has_secrets: bool,
     #[cfg_attr(not(debug_assertions), allow(dead_code))]
     pub(super) crash_at: &'a CStr,
     pub(super) receipt_dir: &'a Path,
@@ -164,6 +177,8 @@ pub(super) struct OrdersView<'a> {
     pub(super) cwd: &'a CStr,
     pub(super) argv: Vec<&'a CStr>,
     pub(super) env: Vec<&'a CStr>,
+    /// Values to be replaced in the log, each with what stands there instead.
+    pub(super) redact: Vec<(&'a [u8], &'a CStr)>,
 }
 
 /// Reads a body.
@@ -177,6 +192,42 @@ pub(super) fn unpack(body: &[u8]) -> Result<OrdersView<'_>, &'static str> {
         return Err("the orders name no program");
     }
     Ok(view)
+}
+
+/// Header and body read and packed again, for tests that feed any bytes in. `None` where the bytes are
+/// refused, or hold what no [`Orders`] can: text that is not UTF-8, a variable without `=`.
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub fn repacked(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (header, body) = bytes.split_first_chunk()?;
+    let (dumpable, _) = unpack_header(*header).filter(|(_, length)| *length == body.len())?;
+    let view = unpack(body).ok()?;
+    let text = |text: &CStr| text.to_str().ok().map(str::to_owned);
+    // A value lies where its variable does, so the place in memory says which it is.
+    let place = |value: &[u8]| {
+        let same = |entry: &&CStr| entry.to_bytes_with_nul().as_ptr_range().contains(&value.as_ptr());
+        view.env.iter().position(same)
+    };
+    let variable = |entry: &&CStr| entry.to_str().ok()?.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
+    let orders = Orders {
+        run: view.run,
+        attempt: view.attempt,
+        sequence: view.sequence,
+        token: view.token,
+        receipt_dir: view.receipt_dir.into(),
+        log_dir: view.log_dir.into(),
+        log_artifact: text(view.log_artifact)?,
+        log_bytes_max: view.log_bytes_max,
+        argv: view.argv.iter().map(|arg| text(arg)).collect::<Option<_>>()?,
+        env: view.env.iter().map(variable).collect::<Option<_>>()?,
+        cwd: Some(text(view.cwd)?),
+        grace_ms: view.grace_ms,
+        drain_grace_ms: view.drain_grace_ms,
+        leftovers: view.leftovers,
+        has_secrets: view.has_secrets,
+        redact: view.redact.iter().map(|(value, name)| Some((place(value)?, text(name)?))).collect::<Option<_>>()?,
+    };
+    pack(&orders, Manner { dumpable, crash_at: view.crash_at.to_str().ok()? }).ok()
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -196,12 +247,24 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn leftovers(&mut self) -> Option<Leftovers> {
-        match self.number()? {
-            0 => Some(Leftovers::Kill),
-            FLAG_KEEP => Some(Leftovers::Keep),
-            _ => None,
+    fn flags(&mut self) -> Option<(Leftovers, bool)> {
+        let flags = self.number().filter(|flags| flags & !(FLAG_KEEP | FLAG_SECRETS) == 0)?;
+        let leftovers = if flags & FLAG_KEEP == 0 { Leftovers::Kill } else { Leftovers::Keep };
+        Some((leftovers, flags & FLAG_SECRETS != 0))
+    }
+
+    /// Places in the environment and names, as the values that stand there.
+    fn redact(&mut self, env: &[&'a CStr]) -> Option<Vec<(&'a [u8], &'a CStr)>> {
+        let count = self.count()?;
+        if count > env.len() {
+            return None;
         }
+        let mut entry = || {
+            let variable = env.get(self.count()?)?.to_bytes();
+            let value = variable.splitn(2, |byte| *byte == b'=').nth(1)?;
+            Some((value, self.text()?))
+        };
+        (0..count).map(|_| entry()).collect()
     }
 
     fn count(&mut self) -> Option<usize> {
@@ -227,22 +290,32 @@ impl<'a> Reader<'a> {
     }
 
     fn orders(&mut self) -> Option<OrdersView<'a>> {
+        let (run, attempt) = (RunId(Uuid::from_bytes(self.array()?)), AttemptId(Uuid::from_bytes(self.array()?)));
+        let (sequence, token) = (self.number()? as i64, self.array()?);
+        let (log_bytes_max, grace_ms, drain_grace_ms) = (self.number()?, self.number()?, self.number()?);
+        let (leftovers, has_secrets) = self.flags()?;
+        let (crash_at, receipt_dir, log_dir) = (self.text()?, self.path()?, self.path()?);
+        let (log_artifact, cwd) = (self.text()?, self.text()?);
+        let (argv, env) = (self.texts()?, self.texts()?);
+        let redact = self.redact(&env)?;
         Some(OrdersView {
-            run: RunId(Uuid::from_bytes(self.array()?)),
-            attempt: AttemptId(Uuid::from_bytes(self.array()?)),
-            sequence: self.number()? as i64,
-            token: self.array()?,
-            log_bytes_max: self.number()?,
-            grace_ms: self.number()?,
-            drain_grace_ms: self.number()?,
-            leftovers: self.leftovers()?,
-            crash_at: self.text()?,
-            receipt_dir: self.path()?,
-            log_dir: self.path()?,
-            log_artifact: self.text()?,
-            cwd: self.text()?,
-            argv: self.texts()?,
-            env: self.texts()?,
+            run,
+            attempt,
+            sequence,
+            token,
+            log_bytes_max,
+            grace_ms,
+            drain_grace_ms,
+            leftovers,
+            has_secrets,
+            crash_at,
+            receipt_dir,
+            log_dir,
+            log_artifact,
+            cwd,
+            argv,
+            env,
+            redact,
         })
     }
 }
@@ -268,6 +341,8 @@ mod tests {
             grace_ms: 5,
             drain_grace_ms: 6,
             leftovers: Leftovers::Keep,
+            has_secrets: true,
+            redact: vec![(0, "secret.a".into())],
         }
     }
 
@@ -286,6 +361,8 @@ mod tests {
         assert_eq!((view.log_artifact, view.cwd, view.crash_at), (c"local-x", c"/", c"x"));
         assert_eq!(view.argv, [c"/bin/echo", c"", c"a b\n'\""]);
         assert_eq!(view.env, [c"A=x=y\n", c"B="]);
+        assert!(view.has_secrets);
+        assert_eq!(view.redact, [(&b"x=y\n"[..], c"secret.a")]);
     }
 
     #[test]

@@ -35,6 +35,14 @@ pub(super) fn become_undumpable() -> io::Result<()> {
     tell(libc::PR_SET_DUMPABLE, 0)
 }
 
+/// No core dump of this process and of what it becomes, whatever its parent was allowed
+/// (setrlimit(2)). Async-signal-safe.
+pub(super) fn dump_no_core() -> io::Result<()> {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `none` is valid for the call to read.
+    done(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) })
+}
+
 /// The name shown by ps.
 pub(super) fn take_name() {
     // SAFETY: the name is a NUL-terminated literal below 16 bytes; without it only ps is less helpful.

@@ -190,6 +190,16 @@ mod tests {
         let mark = "QINGLET_SWEEP_TEST=3";
         // The shell that leads is the "shim"; the sweep is for what lives beside it.
         let (mut shim, handle) = session(mark, "env -i sleep 100 & sleep 100 & wait");
+        // Until then even the one that drops the mark bears the shell's.
+        let sleeps =
+            |stat: &Stat| std::fs::read(format!("/proc/{}/cmdline", stat.pid)).is_ok_and(|l| l == b"sleep\x00100\0");
+        let begun = || tree::snapshot().unwrap().iter().filter(|s| s.session == handle.pid && sleeps(s)).count() == 2;
+        for _ in 0..2000 {
+            if begun() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         until(&handle, mark, Swept::Found(1));
         until(&handle, mark, Swept::Unproven);
         assert!(shim.try_wait().unwrap().is_none());

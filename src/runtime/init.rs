@@ -1,10 +1,12 @@
 //! `init`: the state folder, the store and the first owner, made or finished; no daemon may run.
 
 use crate::access::bootstrap::{self, OwnerState};
+use crate::access::keyring::{Keyring, KeyringError};
 use crate::model::limits::EDGE;
 use crate::process::{clock, publish};
 use crate::store::Store;
 use crate::store::open::{self, Initialised, Options};
+use crate::store::secrets::ListUsedKeys;
 use crate::store::state::StateDir;
 use std::io;
 use std::path::Path;
@@ -16,6 +18,17 @@ pub struct Report {
     pub store: Initialised,
     /// What became of the owner; `None`: the token was made anew on request.
     pub owner: Option<OwnerState>,
+    /// How the keys of secrets stand.
+    pub keyring: KeyringState,
+}
+
+/// How the keys of secrets stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyringState {
+    /// They are there, or were made now.
+    Ready,
+    /// They are gone, and stored secrets need them; nothing was made in their place.
+    Missing,
 }
 
 /// Makes or finishes the state. The error is a sentence that says what to do; what was done before
@@ -29,9 +42,29 @@ pub fn init(path: &Path, reissue_owner: bool) -> Result<Report, String> {
     let options = || Options { limits: &EDGE, clock_ms: clock::wall_ms, vfs: None };
     let initialised = open::init(&state, &lock, &options()).map_err(|e| e.to_string())?;
     let store = Store::start(&state, &lock, options()).map_err(|e| e.to_string())?;
-    let owner = owner(&state, &store, reissue_owner);
+    let owner = owner(&state, &store, reissue_owner).map_err(|e| e.to_string());
+    let keyring = owner.as_ref().ok().map(|_| keyring(&state, &store));
     store.close();
-    Ok(Report { store: initialised, owner: owner.map_err(|e| e.to_string())? })
+    let owner = owner?;
+    Ok(Report { store: initialised, owner, keyring: keyring.transpose()?.unwrap_or(KeyringState::Ready) })
+}
+
+/// Makes the keyring where there is none. Not when a secret depends on another one: whoever restores
+/// that must not find it replaced.
+fn keyring(state: &StateDir, store: &Store) -> Result<KeyringState, String> {
+    let path = state.keyring_path();
+    match Keyring::load(&path) {
+        Ok(_) => Ok(KeyringState::Ready),
+        Err(KeyringError::Missing) => {
+            let used =
+                store.call(ListUsedKeys).map_err(|_| "the secrets could not be looked at; run it again".to_owned())?;
+            if !used.is_empty() {
+                return Ok(KeyringState::Missing);
+            }
+            Keyring::create(&path).map(|()| KeyringState::Ready).map_err(|e| e.to_string())
+        }
+        Err(other) => Err(other.to_string()),
+    }
 }
 
 /// Space can be made; a file system that lacks what publishing needs has to be left.

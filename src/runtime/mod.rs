@@ -12,8 +12,9 @@ mod stop;
 
 pub use check::{Evidence, Objection, Unserved};
 pub use config_file::{ConfigFile, Unusable};
-pub use init::{Report, init};
+pub use init::{KeyringState, Report, init};
 
+use crate::access::keyring::Keyring;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
@@ -37,7 +38,7 @@ use crate::process::receipt::ReceiptStore;
 use crate::process::signals::Signals;
 use crate::process::timer::Timer;
 use crate::process::wake::Wake;
-use crate::process::{clock, launch, room};
+use crate::process::{self, clock, launch, room};
 use crate::schedule::host_zone;
 use crate::store::Store;
 use crate::store::audit::RecordRejections;
@@ -80,6 +81,8 @@ fn run(options: &ServeOptions) -> Result<(), String> {
     let mut state = StateDir::open(&settings.state.value).map_err(|e| sentence(&e))?;
     std::env::set_current_dir("/").map_err(|e| format!("cannot change to /: {e}"))?;
     let signals = Signals::block().map_err(|e| format!("cannot take signals: {e}"))?;
+    // Keys, tokens and secrets pass through this memory.
+    process::keep_memory_private().map_err(|e| format!("cannot switch core dumps off: {e}"))?;
     let lock = state.lock("serve").map_err(|e| sentence(&e))?;
     state.put_logs(&settings.logs.value).map_err(|e| sentence(&e))?;
     let runtime_lock = state.put_runtime(&settings.runtime.value, "serve").map_err(|e| sentence(&e))?;
@@ -104,6 +107,10 @@ fn serve_store(
     let settings = &options.settings;
     let in_force = Arc::new(InForce::new(settings.clone()));
     let pepper = Pepper::load(&state.pepper_path()).map_err(|e| e.to_string())?;
+    // Tasks that use no secret run without it; those that do are refused with the same words.
+    if let Err(error) = Keyring::load(&state.keyring_path()) {
+        say("warn", error.word(), error);
+    }
     let zone = host_zone::read();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     // The state is the daemon's user's own, as opening it has checked.
@@ -135,6 +142,7 @@ fn serve_store(
         logs: LogStore::new(state.logs_dir()),
         logs_dir: state.logs_dir(),
         state_dir: state.path().to_owned(),
+        keyring: state.keyring_path(),
         around,
         limits: *limits,
     };
@@ -171,6 +179,7 @@ fn serve_store(
             limits,
             settings: in_force.clone(),
             board,
+            keyring: state.keyring_path(),
             logs: Arc::new(LogFiles(LogStore::new(state.logs_dir()))),
             look: Arc::new(Witness(ReceiptStore::new(state.receipts_dir()))),
             rejections: rejections.clone(),

@@ -69,8 +69,9 @@ fn refuse<T>(at: usize, why: impl Into<String>) -> Result<T, CronError> {
 /// Reads an expression.
 pub fn parse(text: &str) -> Result<Cron, CronError> {
     if text.len() > CRON_BYTES_MAX {
+        // Only as far as it is ASCII, or the place would be no column.
         return refuse(
-            CRON_BYTES_MAX,
+            text.bytes().take(CRON_BYTES_MAX).take_while(u8::is_ascii).count(),
             format!("the expression has more than {CRON_BYTES_MAX} bytes; use ranges and steps"),
         );
     }

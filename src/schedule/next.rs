@@ -56,7 +56,8 @@ fn reached_before(zone: &Zone, segment: Segment) -> i64 {
             break;
         }
         let before = zone.segment_at(from - 1);
-        reached = reached.max(from + i64::from(before.offset));
+        // A damaged file of zone data can name the first instant there is.
+        reached = reached.max(from.saturating_add(i64::from(before.offset)));
         from = before.from;
     }
     reached

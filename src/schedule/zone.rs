@@ -79,7 +79,9 @@ impl Zone {
             return refuse(0, "the zone is empty; write a name, such as Europe/Prague, or UTC".into());
         }
         if name.len() > ZONE_BYTES_MAX {
-            return refuse(begin + ZONE_BYTES_MAX, format!("the zone has more than {ZONE_BYTES_MAX} bytes"));
+            // Only as far as it is ASCII, or the place would be no column.
+            let at = name.bytes().take(ZONE_BYTES_MAX).take_while(u8::is_ascii).count();
+            return refuse(begin + at, format!("the zone has more than {ZONE_BYTES_MAX} bytes"));
         }
         if let Some((at, c)) = name.char_indices().find(|(_, c)| !c.is_ascii_graphic()) {
             let why = match c {
@@ -115,6 +117,15 @@ impl Zone {
         }
         let rule = zone_posix::parse(name).map_err(|e| ZoneError { at: begin + e.at, why: e.why })?;
         Ok(of_rule(name, Source::Posix, rule))
+    }
+
+    /// The zone that the bytes of a zone file describe, for tests that feed any bytes in.
+    #[cfg(debug_assertions)]
+    #[doc(hidden)]
+    pub fn of_file(bytes: &[u8]) -> Option<Self> {
+        let file = zone_file::parse(bytes)?;
+        let (name, source) = ("file".to_owned(), Source::System);
+        Some(Self { name, source, first: file.first, changes: file.changes, rule: file.rule })
     }
 
     /// Greenwich.

@@ -68,7 +68,8 @@ impl Header {
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<History> {
+/// What the bytes of a file say; `None` when they cannot be used.
+pub(super) fn parse(bytes: &[u8]) -> Option<History> {
     let skipped = HEADER_BYTES + Header::parse(bytes)?.data_bytes(4);
     let bytes = bytes.get(skipped..)?;
     let header = Header::parse(bytes)?;

@@ -20,6 +20,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { id: 1, name: "first", sql: include_str!("schema/0001-first.sql") },
     Migration { id: 2, name: "again", sql: include_str!("schema/0002-again.sql") },
     Migration { id: 3, name: "triggers", sql: include_str!("schema/0003-triggers.sql") },
+    Migration { id: 4, name: "secrets", sql: include_str!("schema/0004-secrets.sql") },
 ];
 
 const HISTORY: &str = "CREATE TABLE schema_migrations (

@@ -40,6 +40,8 @@ pub mod resolve;
 pub mod retention;
 pub mod retry;
 pub mod runs;
+mod secret;
+pub mod secrets;
 pub mod start;
 pub mod state;
 pub mod tasks;

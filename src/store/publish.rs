@@ -32,6 +32,10 @@ impl Operation for PublishTask {
         if fence::held(tx, by, permission)?.is_none() {
             return Ok(Published::Refused(audit::fenced(tx, by, operation, put.task.as_str())?));
         }
+        let uses_secrets = !put.definition.command.secrets().is_empty();
+        if uses_secrets && fence::held(tx, by, Permission::SecretUse)?.is_none() {
+            return Ok(Published::Refused(audit::fenced(tx, by, operation, put.task.as_str())?));
+        }
         if let Some(stored) = definition::publication(tx, put.mutation)? {
             return self.replay(tx, &stored);
         }

@@ -125,6 +125,11 @@ impl StateDir {
         self.path.join("pepper")
     }
 
+    /// The keys that seal secrets.
+    pub fn keyring_path(&self) -> PathBuf {
+        self.path.join("keyring")
+    }
+
     /// Takes the folder's one lock, or says who holds it. `holder` is the command that takes it; it
     /// and our pid are written into the file for the next one's message.
     pub fn lock(&self, holder: &str) -> Result<StateLock, StateError> {

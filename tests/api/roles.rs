@@ -9,7 +9,10 @@ use serde_json::json;
 fn target(route: &Route) -> String {
     let id = "018f5e7a-9b1c-7def-8123-456789abcdef";
     let path = route.template.replace("{project}", "default").replace("{run}", id).replace("{attempt}", id);
-    path.replace("{task}", "nothing").replace("{credential}", "nothing").replace("{trigger}", "nothing")
+    path.replace("{task}", "nothing")
+        .replace("{credential}", "nothing")
+        .replace("{trigger}", "nothing")
+        .replace("{secret}", "nothing")
 }
 
 fn method(route: &Route) -> &'static str {
@@ -23,7 +26,7 @@ fn method(route: &Route) -> &'static str {
 
 /// Who may use what: spec/control section 1, written out.
 #[rustfmt::skip]
-const MAY: [(&str, [bool; 4]); 23] = [
+const MAY: [(&str, [bool; 4]); 28] = [
     //                    owner  admin  operator viewer
     ("project.status",    [true, true,  true,    true]),
     ("task.list",         [true, true,  true,    true]),
@@ -39,6 +42,11 @@ const MAY: [(&str, [bool; 4]); 23] = [
     ("trigger.get",       [true, true,  true,    true]),
     ("trigger.put",       [true, true,  true,    false]),
     ("trigger.delete",    [true, true,  false,   false]),
+    ("secret.list",       [true, true,  false,   false]),
+    ("secret.get",        [true, true,  false,   false]),
+    ("secret.put",        [true, true,  false,   false]),
+    ("secret.delete",     [true, true,  false,   false]),
+    ("secret.rekey",      [true, true,  false,   false]),
     ("run.retry",         [true, true,  true,    false]),
     ("run.log.read",      [true, true,  true,    true]),
     ("run.evidence",      [true, true,  true,    true]),

@@ -245,6 +245,7 @@ fn api(
         limits,
         settings: Arc::new(InForce::new(Settings::resolve(&Config::default(), &Config::default()).unwrap())),
         board: Arc::clone(&side.board),
+        keyring: state.keyring_path(),
         logs: Arc::clone(logs) as Arc<dyn LogRead>,
         look: Arc::clone(&side.look) as Arc<dyn Look>,
         rejections: Arc::clone(rejections),

@@ -110,6 +110,8 @@ impl Rig {
             grace_ms: 500,
             drain_grace_ms: 300,
             leftovers: Leftovers::Kill,
+            has_secrets: false,
+            redact: Vec::new(),
         };
         (orders, Names { attempt, artifact, log_path })
     }

@@ -3,11 +3,12 @@
 #![allow(dead_code)] // each test file uses its own part
 
 use faults::{Kind, Plan};
+use qinglet::access::seal::Value;
 use qinglet::execution::Engine;
 use qinglet::execution::board::{Board, WaitReason};
 use qinglet::execution::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
-    Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
+    NotOpened, Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
 };
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, MutationId, RunId, Uuid};
@@ -16,6 +17,7 @@ use qinglet::model::limits::EDGE;
 use qinglet::model::name::Name;
 use qinglet::model::policy::{Authority, Fence, Subject};
 use qinglet::model::record::{End, Event, Run, Schedule};
+use qinglet::model::secret::Envelope;
 use qinglet::model::task::{Definition, TaskPut, TaskRef};
 use qinglet::model::trigger::Trigger;
 use qinglet::store::Store;
@@ -24,6 +26,7 @@ use qinglet::store::cancel::{CancelRequested, RequestCancel};
 use qinglet::store::open::{self, Options};
 use qinglet::store::resolve::{ResolveRun, Resolved, Resolver};
 use qinglet::store::runs::{GetRun, ListEvents, ListRuns, RunCursor};
+use qinglet::store::secrets::{PutSecret, SecretPut};
 use qinglet::store::start::{AdmitStart, ListInFlight, ListResolvable, Started};
 use qinglet::store::state::{StateDir, StateLock};
 use qinglet::store::tasks::{PublishTask, Published};
@@ -66,6 +69,12 @@ pub struct World {
     pub quarantined: usize,
     pub kills: usize,
     pub launch_fails: Option<String>,
+    /// Why secrets cannot be opened, once each.
+    pub secrets_closed: Vec<NotOpened>,
+    /// How often secrets were to be opened.
+    pub openings: usize,
+    /// The secrets' variables of the last launch.
+    pub secrets_at_launch: Vec<String>,
     pub before_ownership: Option<fn()>,
     pub signal_answer: Option<Signalled>,
     pub inspect_answer: Option<Inspection>,
@@ -159,6 +168,22 @@ impl Bench {
         Self::with(serde_json::json!({}))
     }
 
+    /// Stores a secret; the simulated host opens it to these bytes.
+    pub fn set_secret(&self, name: &str, value: &[u8]) {
+        let envelope = Envelope {
+            project: Name::default_project(),
+            name: Name::parse(name).unwrap(),
+            version: 1,
+            key_id: "k".into(),
+            nonce: [0; 24],
+            sealed: [value, &[0; 16]].concat(),
+            mutation: mutation(),
+            created_at_ms: 0,
+        };
+        let put = PutSecret { authority: self.authority.clone(), expected_version: None, envelope };
+        assert!(matches!(self.store.call(put), Ok(SecretPut::Created(_))));
+    }
+
     /// With more in the task's config.
     pub fn with(config: serde_json::Value) -> Self {
         let turn = faults::turn();
@@ -210,6 +235,9 @@ impl Bench {
             quarantined: 0,
             kills: 0,
             launch_fails: None,
+            secrets_closed: Vec::new(),
+            openings: 0,
+            secrets_at_launch: Vec::new(),
             before_ownership: None,
             signal_answer: None,
             inspect_answer: None,
@@ -592,6 +620,18 @@ impl Host for SimHost {
         Vec::new()
     }
 
+    fn open_secrets(&self, envelopes: &[Envelope]) -> Result<Vec<Value>, NotOpened> {
+        let mut world = self.world.lock().unwrap();
+        world.openings += 1;
+        match world.secrets_closed.pop() {
+            Some(why) => Err(why),
+            None => Ok(envelopes
+                .iter()
+                .map(|envelope| Value::new(envelope.sealed[..envelope.sealed.len() - 16].to_vec()))
+                .collect()),
+        }
+    }
+
     fn launch(&self, launch: Launch, reply: LaunchReply) {
         let run = read_run(&self.store, launch.run);
         let events = ListEvents { project: Name::default_project(), run: launch.run, after_sequence: 0, limit: 32 };
@@ -602,6 +642,7 @@ impl Host for SimHost {
             let mut world = self.world.lock().unwrap();
             world.seen_at_launch = Some(Seen { run, token_digest, events });
             world.launches += 1;
+            world.secrets_at_launch = launch.secrets.iter().map(|(variable, _)| variable.clone()).collect();
             if let Some(why) = world.launch_fails.clone() {
                 drop(world);
                 return reply(Err(LaunchFailure(why)));

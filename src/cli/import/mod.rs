@@ -11,5 +11,7 @@ mod line;
 mod percent;
 mod plan;
 mod report;
+#[cfg(debug_assertions)]
+pub mod seam;
 mod source;
 mod store;

@@ -6,6 +6,8 @@ use super::super::context::{Context, print, print_json};
 use super::super::failure::Failure;
 use super::super::time::parse_duration;
 use super::put;
+use crate::model::name::{NAME_RULE, Name};
+use crate::model::secret::SecretRef;
 use crate::model::word::Exit;
 use crate::model::{command, limits};
 use serde_json::{Value, json};
@@ -27,7 +29,8 @@ pub const COMMAND: Command = Command {
         Flag::value("retry-delay", "TIME", "before the first retry, then twice as long each time; 1s when not given"),
         Flag::later("run-as", "USER[:GROUP]"),
         Flag::value("leftovers", "kill|keep", "what becomes of processes it leaves behind; kill when not given"),
-        Flag::later("secret-env", "NAME=SECRET"),
+        Flag::value("secret-env", "NAME=SECRET", "set a variable to a secret's value; may be given again").many(),
+        Flag::switch("no-redact", "let secrets' values stand in the log when it prints them"),
     ],
     summary: "add a task",
     more: "The program is an absolute path and gets its arguments byte for byte; only --shell text is\n\
@@ -45,6 +48,13 @@ fn add(context: &Context, given: &Given) -> Result<Exit, Failure> {
         (None, _) => return Err(Failure::usage("say what to run: --shell TEXT, or -- FILE ARG...")),
     };
     let mut config = json!({"command": program, "environment": environment(&given.texts("env")?)?});
+    let secrets = secrets(&given.texts("secret-env")?)?;
+    if let Some(environment) = config["environment"].as_array_mut() {
+        environment.extend(secrets);
+    }
+    if given.has("no-redact") {
+        config["redact"] = false.into();
+    }
     if let Some(folder) = given.text("cwd")? {
         config["workingDirectory"] = folder.into();
     }
@@ -91,6 +101,19 @@ fn environment(pairs: &[&str]) -> Result<Vec<Value>, Failure> {
             Failure::usage("--env needs NAME=VALUE; there is no `=` in what was given")
         })?;
         Ok(json!({"name": name, "kind": "public", "value": value}))
+    };
+    pairs.iter().map(entry).collect()
+}
+
+fn secrets(pairs: &[&str]) -> Result<Vec<Value>, Failure> {
+    let entry = |pair: &&str| {
+        let (name, secret) = pair.split_once('=').unwrap_or((pair, ""));
+        let secret = Name::parse(secret).ok_or_else(|| {
+            // Not repeated: somebody may have given the value instead of the name.
+            Failure::usage(format!("--secret-env needs NAME=SECRET, with a secret's name: {NAME_RULE}"))
+        })?;
+        let secret = SecretRef { project: Name::default_project(), name: secret, version: None };
+        Ok(json!({"name": name, "kind": "secret", "secretRef": secret.to_string()}))
     };
     pairs.iter().map(entry).collect()
 }

@@ -9,6 +9,10 @@ mod finish;
 mod hold;
 mod output;
 mod program;
+mod redact;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use redact::redacted;
 mod user;
 mod watch;
 
@@ -82,8 +86,9 @@ fn hold_user(view: &OrdersView<'_>) -> Result<(HeldUser, finish::End, output::Ou
     let (log, end) = finish::End::prepare(view)?;
     let (read, write) = io::pipe().map_err(|e| LaunchFailure::of(LaunchStep::Pipe, &e))?;
     fd::set_nonblocking(read.as_fd()).map_err(|e| LaunchFailure::of(LaunchStep::Pipe, &e))?;
-    let output =
-        output::Output::new(read, log, view.log_bytes_max).map_err(|e| LaunchFailure::of(LaunchStep::Log, &e))?;
+    let redactor = redact::Redactor::new(view.redact.iter().map(|(value, name)| (*value, name.to_bytes())));
+    let output = output::Output::new(read, log, view.log_bytes_max, redactor)
+        .map_err(|e| LaunchFailure::of(LaunchStep::Log, &e))?;
     let user = hold::fork(view, write)?;
     let patience =
         watch::Patience { drain_ms: view.drain_grace_ms, grace_ms: view.grace_ms, leftovers: view.leftovers };
@@ -126,6 +131,7 @@ fn run(prepared: Prepared, orders: &File) -> i32 {
     drop(secrets);
     let mut watch = watch::Watch::new(main, &signals, patience);
     let watched = watch.until_over(&mut output);
+    output.finish();
     crash::at("shim.exited");
     let code = end.publish(start, &watched, start_error, &output);
     crash::at("shim.published");

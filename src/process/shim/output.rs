@@ -1,6 +1,7 @@
 //! Copying output to the log: exactly up to the cap, then read and counted, so that the task is never
 //! blocked and never gets SIGPIPE, whatever happens to the log (design D11).
 
+use super::redact::Redactor;
 use std::fs::File;
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,6 +16,8 @@ pub(super) struct Output {
     pipe: PipeReader,
     /// Where output goes; nowhere once the run is over.
     log: Option<File>,
+    /// What must not get into it.
+    redactor: Option<Redactor>,
     chunk: Box<[u8]>,
     /// The cap as ordered.
     pub(super) bytes_max: u64,
@@ -32,12 +35,13 @@ pub(super) struct Output {
 
 impl Output {
     /// Copies from `pipe`, which does not block, to `log`, which may hold something already.
-    pub(super) fn new(pipe: PipeReader, log: File, bytes_max: u64) -> io::Result<Self> {
+    pub(super) fn new(pipe: PipeReader, log: File, bytes_max: u64, redactor: Option<Redactor>) -> io::Result<Self> {
         let room = bytes_max.saturating_sub(log.metadata()?.len());
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
         Ok(Self {
             pipe,
             log: Some(log),
+            redactor,
             chunk,
             bytes_max,
             room,
@@ -56,7 +60,7 @@ impl Output {
             }
             match self.pipe.read(&mut self.chunk) {
                 Ok(0) => self.has_ended = true,
-                Ok(got) => self.keep(got),
+                Ok(got) => self.copy(got),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 // A pipe has no other errors; one that cannot be read must not be polled for ever.
@@ -72,8 +76,31 @@ impl Output {
         self.room = 0;
     }
 
-    fn keep(&mut self, got: usize) {
-        let bytes = self.chunk.get(..got).unwrap_or_default();
+    /// Writes what was held back: no more output counts.
+    pub(super) fn finish(&mut self) {
+        if let Some(mut redactor) = self.redactor.take() {
+            redactor.finish(|bytes| self.keep(bytes));
+        }
+    }
+
+    fn copy(&mut self, got: usize) {
+        let chunk = std::mem::take(&mut self.chunk);
+        let bytes = chunk.get(..got).unwrap_or_default();
+        // What cannot get into the log any more needs no looking at.
+        if self.room == 0 || !self.is_complete {
+            self.finish();
+        }
+        match self.redactor.take() {
+            Some(mut redactor) => {
+                redactor.push(bytes, |bytes| self.keep(bytes));
+                self.redactor = Some(redactor);
+            }
+            None => self.keep(bytes),
+        }
+        self.chunk = chunk;
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         let allowed = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
         let mut rest = bytes.get(..allowed).unwrap_or_default();
         while let Some(log) = self.log.as_mut().filter(|_| self.is_complete && !rest.is_empty()) {
@@ -105,13 +132,31 @@ mod tests {
     fn output(cap: u64, log: File) -> (Output, io::PipeWriter) {
         let (read, write) = io::pipe().unwrap();
         crate::process::fd::set_nonblocking(read.as_fd()).unwrap();
-        (Output::new(read, log, cap).unwrap(), write)
+        (Output::new(read, log, cap, None).unwrap(), write)
     }
 
     fn log(name: &str) -> (std::path::PathBuf, File) {
         let path = crate::process::scratch::folder(name).join("log");
         let file = File::options().append(true).create(true).open(&path).unwrap();
         (path, file)
+    }
+
+    #[test]
+    fn a_cap_and_a_redactor_lose_no_count() {
+        let (path, file) = log("output-redact");
+        let (read, mut write) = io::pipe().unwrap();
+        crate::process::fd::set_nonblocking(read.as_fd()).unwrap();
+        let redactor = Redactor::new([(&b"hunter2"[..], &b"n"[..])]);
+        let mut output = Output::new(read, file, 10, redactor).unwrap();
+        for piece in ["pw=hun", "ter2", "hunt", "er"] {
+            write.write_all(piece.as_bytes()).unwrap();
+            output.pump();
+        }
+        drop(write);
+        output.pump();
+        output.finish();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "pw=[secret");
+        assert_eq!((output.dropped, output.is_capped), (" n]".len() as u64 + 6, true));
     }
 
     #[test]

@@ -67,6 +67,9 @@ fn prepare(orders: &OrdersView<'_>, shim: i32) -> Result<(), LaunchFailure> {
     own::lead_group().map_err(user_failed)?;
     signals::restore_defaults();
     own::set_umask(UMASK);
+    if orders.has_secrets {
+        own::dump_no_core().map_err(user_failed)?;
+    }
     // Limits, cgroup, groups and user change here, before anything is looked up: what follows must be
     // seen with the rights the program will have.
     let as_path = |text: &'_ CStr| Path::new(OsStr::from_bytes(text.to_bytes())).to_path_buf();

@@ -110,7 +110,7 @@ fn without_a_state_or_a_daemon_the_way_to_one_is_named() {
 fn help_explains_and_exits_0() {
     let bench = Bench::new();
     let all = bench.ok(&["help"]);
-    assert!(all.contains("task add ID") && all.contains("Not in this version: doctor"), "{all}");
+    assert!(all.contains("task add ID") && all.contains("Not in this version: backup"), "{all}");
     for line in [&["help", "run"][..], &["run", "--help"], &["run", "-h"]] {
         let text = bench.ok(line);
         assert!(text.contains("Usage: qinglet run TASK") && text.contains("-f, --follow"), "{text}");

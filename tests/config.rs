@@ -5,10 +5,13 @@
 
 mod support;
 
+use qinglet::model::config::{Config, parse};
+use qinglet::model::settings::Settings;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
 use std::path::Path;
+use std::process::Stdio;
 use support::{Bench, Output, tree, until};
 
 /// The daemon's log, once this stands in it.
@@ -220,6 +223,31 @@ fn logs_and_sockets_go_where_they_are_put_and_receipts_stay() {
 }
 
 #[test]
+fn a_standard_error_that_nobody_reads_any_more_ends_nothing() {
+    let bench = Bench::ready();
+    let mut daemon = bench.command(&["serve"]).stderr(Stdio::piped()).spawn().unwrap();
+    until("the daemon", || (bench.cli(&["status"]).code == 0).then_some(()));
+    drop(daemon.stderr.take());
+    bench.config(r#"{"logLevel": "debug"}"#);
+    tree::signal(daemon.id() as i32, libc::SIGHUP);
+    until("the reload", || (setting(&bench, "logLevel") == is("debug", "file")).then_some(()));
+    tree::signal(daemon.id() as i32, libc::SIGTERM);
+    assert_eq!(until("the daemon to end", || daemon.try_wait().unwrap()).code(), Some(0));
+}
+
+#[test]
+fn the_readme_shows_a_configuration_that_is_one_and_names_every_key() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let chapter = readme.split("\n## Configuration\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let json = chapter.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let config = parse(json.as_bytes()).unwrap();
+    let settings = Settings::resolve(&Config::default(), &config).unwrap();
+    for (key, _, _) in settings.shown() {
+        assert!(chapter.contains(&format!("`{key}`")), "{key} is not explained");
+    }
+}
+
+#[test]
 fn a_state_behind_a_link_keeps_its_own_folders() {
     let bench = Bench::new();
     let root = bench.root();
@@ -241,7 +269,6 @@ fn folders_that_are_not_ours_alone_are_refused_by_name() {
     refused(&bench, &["--logs", root.join("link").to_str().unwrap()], 4, &["log folder", "symbolic link", "--logs"]);
     let open = root.join("open");
     fs::create_dir(&open).unwrap();
-    std::os::unix::fs::chown(&open, None, None).unwrap();
     assert!(std::process::Command::new("chmod").arg("755").arg(&open).status().unwrap().success());
     refused(&bench, &["--runtime", open.to_str().unwrap()], 4, &["has mode 0755", "chmod 700"]);
     let state = bench.state();

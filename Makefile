@@ -7,7 +7,7 @@ target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test test-clock test-power storm fuzz check fmt clippy build bench install clean tools
+.PHONY: help demo test test-clock test-limits test-power storm fuzz check fmt clippy build bench install clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
@@ -17,6 +17,7 @@ help:
 	@echo 'make fuzz                 a minute of fuzzing on every reader of outside bytes (some ten minutes; needs a C++ compiler);'
 	@echo '                          FUZZ_SECONDS=N is how long, FUZZ="cron zone" which'
 	@echo 'make test-clock           the wall clock set by decades inside an emulated machine of its own (minutes)'
+	@echo 'make test-limits          limits by control groups of version 2, inside such a machine (minutes)'
 	@echo 'make test-power           such a machine with a disk: its clock set and its power cut under running tasks (minutes)'
 	@echo 'make check                format, lints with warnings denied, every test'
 	@echo 'make build                the release binary, $(binary)'
@@ -39,6 +40,10 @@ test: tools
 # Not part of `test`: it needs qemu and downloads a kernel, and builds a static binary.
 test-clock: tools
 	@CARGO='$(CARGO)' bash tests/box/run.sh clock
+
+# The same for limits by control groups of version 2, with all of root's rights.
+test-limits: tools
+	@CARGO='$(CARGO)' CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 bash tests/box/run.sh limits
 
 # Built static, because the machine has nothing but it and busybox; without the link-time optimisation,
 # which takes minutes and changes nothing that is looked at there.

@@ -1,4 +1,4 @@
-//! The slow housekeeping (design D8, D11): receipts of ended Attempts, logs, ended Runs, audit rows.
+//! The slow housekeeping (design D8, D11): groups and receipts of ended Attempts, logs, ended Runs, audit rows.
 //! A round has its steps in this order, each step its pages, each page one transaction that is posted
 //! and answered by a message; files are deleted a few a turn. A round that fails ends and the next
 //! one takes up what it left.
@@ -161,6 +161,8 @@ impl<H: Host> Engine<H> {
         }
         keeping.hurried = false;
         keeping.work = Work::Asked;
+        let places = &self.places;
+        self.host.clear_groups(&|attempt| places.contains_key(&attempt));
         self.ask(ReadClock, Kept::Clock);
     }
 

@@ -11,6 +11,7 @@ use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::evidence::Look;
 use crate::execution::logs::LogRead;
+use crate::model::capability::Capabilities;
 use crate::model::id::{AttemptId, Uuid};
 use crate::model::limits::{Limits, Profile, RESPONSE_BYTES_MAX};
 use crate::model::settings::InForce;
@@ -33,6 +34,8 @@ pub struct Parts {
     pub profile: Profile,
     /// The numbers as they were at the start; those that may change meanwhile are in `settings`.
     pub limits: &'static Limits,
+    /// What the machine can do for a task.
+    pub capabilities: Arc<Capabilities>,
     /// The settings in force.
     pub settings: Arc<InForce>,
     /// What the engine shows of itself.
@@ -61,6 +64,7 @@ pub struct Api {
     pub(super) authenticator: Authenticator,
     pub(super) profile: Profile,
     pub(super) limits: &'static Limits,
+    pub(super) capabilities: Arc<Capabilities>,
     pub(super) settings: Arc<InForce>,
     pub(super) board: Arc<Board>,
     /// Taken by whoever seals: no key may go between a sealing and its commit.
@@ -136,6 +140,7 @@ impl Api {
             store: parts.store,
             profile: parts.profile,
             limits: parts.limits,
+            capabilities: parts.capabilities,
             settings: parts.settings,
             board: parts.board,
             keyring: Mutex::new(parts.keyring),

@@ -6,6 +6,7 @@ use super::message::{Answer, Request};
 use super::service::Api;
 use super::wire::unavailable;
 use crate::execution::board::WaitReason;
+use crate::model::capability::Capability;
 use crate::model::settings::Settings;
 use crate::model::{command, limits, trigger, word};
 use crate::store::StoreError;
@@ -80,7 +81,8 @@ pub(super) fn capabilities(api: &Api) -> Answer {
 /// `GET /api/v3/projects/{project}/status`, `project.read`: `200 {status: {version, profile,
 /// uptimeMs, listen: "address:port" | null, runs: {queued, active, lost}, activeAttempts,
 /// activeAttemptsMax, queuedRunsMax, waitReason, clock, storage, undecided: {count, runs: [{runId,
-/// attemptId, reason, sinceMs}]}, allowedReads, settings: {KEY: {value, from}}}}`; at most 64 undecided runs are listed. `listen` is the TCP address; null =
+/// attemptId, reason, sinceMs}]}, machine: {can: [word], cannot: {word: why}}, allowedReads,
+/// settings: {KEY: {value, from}}}}`; at most 64 undecided runs are listed. `listen` is the TCP address; null =
 /// the socket in the state folder only. `allowedReads` counts since the start.
 pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<Answer, Answer> {
     let counts = counts(api)?;
@@ -103,6 +105,12 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
             "undecided": {
                 "count": api.board.undecided_count(),
                 "runs": api.board.undecided(limits::PAGE_MAX).iter().map(undecided).collect::<Vec<_>>(),
+            },
+            "machine": {
+                "can": api.capabilities.present().map(Capability::word).collect::<Vec<_>>(),
+                "cannot": Value::Object(
+                    api.capabilities.missing().map(|(one, why)| (one.word().to_owned(), why.into())).collect(),
+                ),
             },
             "allowedReads": api.allowed_reads(),
             "settings": shown(&settings),

@@ -486,7 +486,7 @@ const _: () = {
     assert!(QUERY_VALUE_BYTES_MAX > (SUBJECT_ID_BYTES_MAX + 11) * 4 / 3);
     assert!(REQUEST_BYTES_MAX * 4 <= GATE_BYTES_MAX);
     assert!(GATE_CHUNK_BYTES * 4 <= GATE_STACK_BYTES);
-    assert!(COMMAND_BYTES_MAX + RESOLVED_ENV_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
+    assert!(COMMAND_BYTES_MAX + RESOLVED_ENV_BYTES_MAX + ENV_BYTES_MAX + INHERITED_ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
     assert!(SECRET_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
     assert!(STORE_BATCH <= STORE_QUEUE);
     assert!(STANDALONE.active_attempts <= LAUNCH_QUEUE);
@@ -525,3 +525,31 @@ pub const KEYRING_KEYS_MAX: usize = 16;
 pub const REKEY_PAGE: usize = 16;
 /// The body that carries a secret: every character of the value escaped, and what stands around it.
 pub const SECRET_BODY_BYTES_MAX: usize = 6 * SECRET_BYTES_MAX + 1024;
+
+// ---- What a task may ask of the machine ---------------------------------------------------------
+
+/// The least memory a task may be held to: a shell needs about this much to say that it has too little.
+pub const TASK_MEMORY_BYTES_MIN: i64 = 1024 * 1024;
+/// The most, far beyond any machine; what is more would be no limit.
+pub const TASK_MEMORY_BYTES_MAX: i64 = 1 << 50;
+/// The most processes and threads a task may be held to: what Linux can count (`PID_MAX_LIMIT`).
+pub const TASK_PIDS_MAX: i64 = 4_194_304;
+/// The most processor time a task may be held to, in percent of one core: 1,024 cores.
+pub const TASK_CPU_PERCENT_MAX: i64 = 102_400;
+/// Over this time a share of the processor is counted: the kernel's own default.
+pub const CPU_PERIOD_US: i64 = 100_000;
+/// A user's or group's name: what `useradd` takes is 32, a directory service may have longer ones.
+pub const ACCOUNT_BYTES_MAX: usize = 64;
+/// Further groups of a user that a task runs as; who is in more keeps these (`NGROUPS_MAX` was 32 once).
+pub const SUPPLEMENTARY_GROUPS_MAX: usize = 64;
+/// The daemon's own environment, as far as a task may inherit it.
+pub const INHERITED_ENV_BYTES_MAX: usize = 64 * 1024;
+/// How ready the out-of-memory killer is to take the daemon and its shims (-1000..=1000): after
+/// everything else, and still not never, because one that has gone wrong should be taken then.
+pub const OWN_OOM_SCORE_ADJ: i32 = -900;
+/// Groups of Attempts that are gone, looked at in one go of housekeeping.
+pub const STALE_GROUPS_PAGE: usize = 64;
+/// How often a group that has just become empty is tried to be removed: the kernel may take a moment.
+pub const GROUP_REMOVE_TRIES: u32 = 20;
+/// Between two such tries.
+pub const GROUP_REMOVE_PAUSE_MS: u64 = 5;

@@ -1,8 +1,10 @@
 //! What the system talks about, and nothing else: no I/O, no clock, no randomness of its own.
 //! Every other module may use this one; it uses none of them.
 
+pub mod capability;
 pub mod command;
 pub mod config;
+pub mod confinement;
 pub mod digest;
 pub mod event;
 pub mod id;
@@ -20,6 +22,7 @@ pub mod retry;
 pub mod secret;
 pub mod setting_limit;
 pub mod settings;
+pub mod size;
 pub mod task;
 pub mod trigger;
 pub mod word;

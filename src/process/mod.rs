@@ -3,7 +3,9 @@
 //! Knows no states and no SQL. Two processes share this code: the daemon, and the shim that it makes of
 //! its own binary. `unsafe` stays in the leaf files here, one system call or two at a time.
 
+pub mod account;
 pub mod adopted;
+pub mod cgroup;
 pub mod clock;
 pub mod crash;
 mod fact;
@@ -13,6 +15,7 @@ pub mod handle;
 pub mod identity;
 pub mod launch;
 pub mod log;
+pub mod machine;
 mod memory;
 pub mod orders;
 mod own;

@@ -18,7 +18,7 @@ use crate::access::keyring::Keyring;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
-use crate::execution::environment::Surroundings;
+use crate::execution::environment::{Surroundings, inheritable};
 use crate::execution::linux::{self, Linux, LogFiles, Witness};
 use crate::execution::{Engine, RecoveryError};
 use crate::http::gate::Bounds;
@@ -38,7 +38,7 @@ use crate::process::receipt::ReceiptStore;
 use crate::process::signals::Signals;
 use crate::process::timer::Timer;
 use crate::process::wake::Wake;
-use crate::process::{self, clock, launch, room};
+use crate::process::{self, clock, launch, machine, room};
 use crate::schedule::host_zone;
 use crate::store::Store;
 use crate::store::audit::RecordRejections;
@@ -81,6 +81,7 @@ fn run(options: &ServeOptions) -> Result<(), String> {
     let mut state = StateDir::open(&settings.state.value).map_err(|e| sentence(&e))?;
     std::env::set_current_dir("/").map_err(|e| format!("cannot change to /: {e}"))?;
     let signals = Signals::block().map_err(|e| format!("cannot take signals: {e}"))?;
+    machine::step_back_for_oom_killer();
     // Keys, tokens and secrets pass through this memory.
     process::keep_memory_private().map_err(|e| format!("cannot switch core dumps off: {e}"))?;
     let lock = state.lock("serve").map_err(|e| sentence(&e))?;
@@ -114,8 +115,14 @@ fn serve_store(
     let zone = host_zone::read();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     // The state is the daemon's user's own, as opening it has checked.
-    let uid = std::fs::metadata(state.path()).map_err(|e| format!("cannot look at the state folder: {e}"))?.uid();
-    let around = Surroundings::find(&passwd, uid, zone.zone);
+    let place = std::fs::metadata(state.path()).map_err(|e| format!("cannot look at the state folder: {e}"))?;
+    let uid = place.uid();
+    let mut around = Surroundings::find(&passwd, uid, zone.zone);
+    around.inherited = inheritable(std::env::vars_os());
+    // Named after the state folder, so that a daemon knows its own groups again after a restart, and never
+    // takes another's for them.
+    let machine = machine::look(&format!("qinglet-{:x}-{:x}", place.dev(), place.ino()));
+    let capabilities = Arc::new(machine.capabilities.clone());
     let bell = Arc::new(Wake::new().map_err(|e| format!("cannot make an eventfd: {e}"))?);
     let wake: Arc<dyn Fn() + Send + Sync> = {
         let bell = bell.clone();
@@ -144,6 +151,7 @@ fn serve_store(
         state_dir: state.path().to_owned(),
         keyring: state.keyring_path(),
         around,
+        machine,
         limits: *limits,
     };
     let board = Arc::new(Board::default());
@@ -177,6 +185,7 @@ fn serve_store(
             pepper,
             profile: settings.profile.value,
             limits,
+            capabilities,
             settings: in_force.clone(),
             board,
             keyring: state.keyring_path(),

@@ -243,6 +243,7 @@ fn api(
         pepper: Pepper::load(&state.pepper_path()).unwrap(),
         profile: Profile::Edge,
         limits,
+        capabilities: Arc::default(),
         settings: Arc::new(InForce::new(Settings::resolve(&Config::default(), &Config::default()).unwrap())),
         board: Arc::clone(&side.board),
         keyring: state.keyring_path(),

@@ -8,6 +8,7 @@ mod support;
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use support::{Bench, folder};
 
 const LOOKS: [&str; 15] = [
@@ -40,6 +41,10 @@ fn finds(bench: &Bench, name: &str, level: &str, says: &[&str]) {
     }
     let failed = report["looks"].as_array().unwrap().iter().any(|look| look["level"] == "fail");
     assert_eq!((code, &report["ok"]), (i32::from(failed), &Value::Bool(!failed)));
+}
+
+fn mode_of(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
@@ -80,7 +85,7 @@ fn without_a_state_it_says_how_to_make_one_and_makes_none() {
 fn what_is_wrong_fails_with_the_command_that_puts_it_right() {
     let bench = Bench::ready();
     let state = bench.state();
-    let mode = |name: &str, mode: u32| fs::set_permissions(state.join(name), Permissions::from_mode(mode)).unwrap();
+    let mode = |name: &str, mode: u32| mode_of(&state.join(name), mode);
     mode("owner.token", 0o644);
     finds(&bench, "tokens", "fail", &["mode 0644", "chmod 600"]);
     mode("owner.token", 0o600);
@@ -97,6 +102,12 @@ fn what_is_wrong_fails_with_the_command_that_puts_it_right() {
     finds(&bench, "config", "ok", &["there is no"]);
     fs::remove_file(state.join("owner.token")).unwrap();
     finds(&bench, "tokens", "warn", &["owner.token is not there", "--reissue-owner"]);
+    fs::rename(state.join("keyring"), bench.root().join("keyring")).unwrap();
+    finds(&bench, "tokens", "warn", &["owner.token is not there"]);
+    mode_of(&bench.root().join("keyring"), 0o640);
+    fs::rename(bench.root().join("keyring"), state.join("keyring")).unwrap();
+    finds(&bench, "tokens", "fail", &["keyring has mode 0640"]);
+    mode("keyring", 0o600);
     fs::remove_file(state.join("pepper")).unwrap();
     finds(&bench, "tokens", "fail", &["pepper is missing"]);
 }

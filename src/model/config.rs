@@ -67,7 +67,7 @@ pub fn parse(bytes: &[u8]) -> Result<Config, ConfigError> {
     }
     let value = match json::parse(bytes) {
         Ok(value) => value,
-        Err(refused) => return wrong("", format!("it is not JSON as it must be: {refused}")),
+        Err(refused) => return wrong("", format!("it is not JSON as it must be: {}", shown(&refused.0, 200))),
     };
     let Value::Object(fields) = value else { return wrong("", "it must be one JSON object, like {}") };
     let mut config = Config::default();
@@ -116,9 +116,19 @@ pub fn trust_clock(text: &str) -> Option<bool> {
 
 fn unknown<T>(before: &str, key: &str, known: &[&str]) -> Result<T, ConfigError> {
     let near = nearest(key, known.iter().copied()).unwrap_or_default();
-    // A key may be as long as the file.
-    let shown: String = key.chars().take(64).flat_map(char::escape_debug).collect();
-    wrong(&format!("{before}{shown}"), format!("is unknown; the nearest known key is `{before}{near}`"))
+    wrong(&format!("{before}{}", shown(key, 64)), format!("is unknown; the nearest known key is `{before}{near}`"))
+}
+
+/// Text from the file as a message may hold it: on one line, and not as long as the file.
+fn shown(text: &str, most: usize) -> String {
+    let mut shown = String::new();
+    for c in text.chars().take(most) {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    if text.chars().nth(most).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 fn text<'a>(key: &str, value: &'a Value) -> Result<&'a str, ConfigError> {

@@ -1,5 +1,5 @@
-//! The files that let somebody in: the owner's token, the key that tokens are digested under, and the
-//! token file that the environment names.
+//! The files that let somebody in: the owner's token, the keys of tokens and secrets, and the token file
+//! that the environment names.
 
 use super::super::token::VARIABLE;
 use super::finding::Finding;
@@ -21,6 +21,7 @@ struct Facts {
 enum What {
     Owner,
     Pepper,
+    Keyring,
     Named,
 }
 
@@ -31,8 +32,11 @@ pub fn look(place: &Place) -> Finding {
         what,
         found: fs::symlink_metadata(path).ok().map(|file| (file.mode(), file.uid())),
     };
-    let mut all =
-        vec![facts(&place.state.join("pepper"), What::Pepper), facts(&place.state.join("owner.token"), What::Owner)];
+    let mut all = vec![
+        facts(&place.state.join("pepper"), What::Pepper),
+        facts(&place.state.join("keyring"), What::Keyring),
+        facts(&place.state.join("owner.token"), What::Owner),
+    ];
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         all.push(facts(Path::new(&path), What::Named));
     }
@@ -50,6 +54,9 @@ fn decide(is_state: bool, all: &[Facts], own: u32, option: &str) -> Finding {
             (None, What::Pepper) => {
                 return Finding::fail(format!("{path} is missing: no token works"), "restore a backup");
             }
+            (None, What::Keyring) => {
+                missing = Some((path, format!("bring it back from a backup, or qinglet {option}init")));
+            }
             (None, What::Owner) => {
                 missing = Some((path, format!("where it is wanted: qinglet {option}init --reissue-owner")));
             }
@@ -61,7 +68,7 @@ fn decide(is_state: bool, all: &[Facts], own: u32, option: &str) -> Finding {
                 let text = format!("{path} has mode {:04o}: others may read it", mode & 0o7777);
                 return Finding::fail(text, format!("chmod 600 {path}, and make new tokens"));
             }
-            (Some((_, uid)), What::Pepper | What::Owner) if uid != own => {
+            (Some((_, uid)), What::Pepper | What::Keyring | What::Owner) if uid != own => {
                 let text = format!("{path} belongs to user id {uid}, and this runs as {own}");
                 return Finding::fail(text, "run as that user");
             }

@@ -45,7 +45,6 @@ pub const TARGETS: &[Target] = &[
     target!(gate, 9000),
     target!(body, 4096),
     target!(json, 4096),
-    target!(config, 1024),
     target!(receipt, 1024),
     target!(handle, 160),
     target!(stat, 1024),
@@ -61,4 +60,5 @@ pub const TARGETS: &[Target] = &[
     target!(keyring, 1024),
     target!(secretref, 512),
     target!(redact, 1024),
+    target!(config, 2048),
 ];

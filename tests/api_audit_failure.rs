@@ -14,7 +14,7 @@ mod world;
 use qinglet::http::route::Route;
 use qinglet::model::policy::Role;
 use serde_json::{Value, json};
-use walk::{guarded, mutations, picture, prepare, rows};
+use walk::{guarded, mutations, picture, prepare, rows, strong_enough};
 use world::{World, code};
 
 /// Sets how far any file of this process may reach.
@@ -58,7 +58,7 @@ fn audit_failure_blocks_handler() {
         let said = nothing(&world, route, || ask.by(&world, &world.owner));
         assert!(said.ends_with("_unavailable") && said != "audit_unavailable", "{}: {said}", route.operation);
         // What was admitted before goes no further either: neither the change nor its refusal can be written.
-        let token = world.member("adam", Role::Admin);
+        let token = world.member("adam", strong_enough(route));
         let request = ask.request(&token);
         let admitted = world.api.admit(&request).unwrap();
         world.revoke(&token);

@@ -104,6 +104,15 @@ const INITS: &[(&str, &str)] = &[
     ("bootstrap.publish", "existing"),
 ];
 
+/// Crash points of `backup` and `restore`, and what is there afterwards (tests/backup.rs, tests/restore.rs).
+const COPIES: &[(&str, &str)] = &[
+    ("backup.written", "the older file"),
+    ("restore.placed", "the old state"),
+    ("restore.built", "the old state"),
+    ("restore.whole", "the old state"),
+    ("restore.exchanged", "the new state"),
+];
+
 /// The cells of ARCHITECTURE.md's table rows that have this many.
 fn rows(cells: usize) -> Vec<Vec<String>> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/ARCHITECTURE.md")).unwrap();
@@ -128,6 +137,9 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
     let written = rows(4);
     let inits: Vec<(&str, &str)> = written.iter().map(|row| (row[1].as_str(), row[3].as_str())).collect();
     assert_eq!(inits, INITS);
+    let written = rows(3);
+    let copies: Vec<(&str, &str)> = written.iter().map(|row| (row[1].as_str(), row[2].as_str())).collect();
+    assert_eq!(copies, COPIES);
     let written = rows(6);
     let retains: Vec<(&str, &str, &str, &str)> =
         written.iter().map(|row| (row[1].as_str(), row[3].as_str(), row[4].as_str(), row[5].as_str())).collect();
@@ -140,7 +152,7 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
     let who = |point: &&'static str| match POINTS.iter().find(|known| known.name == *point).map(|known| known.side) {
         Some(Side::Daemon) => "daemon",
         Some(Side::Shim) => "shim",
-        Some(Side::Init) | None => "",
+        Some(Side::Init | Side::Copy) | None => "",
     };
     assert!(STARTS.iter().all(|cut| who(&cut.point) == cut.who));
     assert!(STOPS.iter().chain(RETRIES).chain(RECOVERS).chain(SCHEDULES).all(|step| who(&step.0) == "daemon"));
@@ -150,7 +162,7 @@ fn the_document_the_code_and_this_test_have_the_same_points() {
     let mut tested: Vec<&str> = starts
         .chain(STOPS.iter().chain(RETRIES).chain(RECOVERS).chain(SCHEDULES).map(|step| step.0))
         .chain(RETAINS.iter().map(|retain| retain.0))
-        .chain(INITS.iter().map(|init| init.0))
+        .chain(INITS.iter().chain(COPIES).map(|cut| cut.0))
         .collect();
     known.sort_unstable();
     tested.sort_unstable();

@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
     ],
     summary: "list changes and refusals, newest first",
     more: "For owners and admins. COUNT is how many alike a row stands for; ID is what --after takes.",
-    body: Some(audit),
+    body: audit,
 };
 
 fn audit(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -30,7 +30,7 @@ pub const COMMAND: Command = Command {
     more: "The file holds the database as it is at the end of the copying, and what tokens are checked with,\n\
            so that they go on working after `qinglet restore FILE`. Logs are not in it, nor is any token. Keep it\n\
            private all the same. Works while the daemon serves (role owner) and with none running.",
-    body: Some(backup),
+    body: backup,
 };
 
 fn backup(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -31,7 +31,7 @@ pub const COMMAND: Command = Command {
            fail; exit 1 when something fails (role admin). With RUN it shows what the store, the receipt and the process say. --resolve lost settles such a run:\n\
            be sure that it does not run any more. It is refused for a run that is provably alive. Works\n\
            with no daemon running too.",
-    body: Some(check),
+    body: check,
 };
 
 fn check(context: &Context, given: &Given) -> Result<Exit, Failure> {

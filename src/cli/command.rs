@@ -23,8 +23,8 @@ pub struct Command {
     pub summary: &'static str,
     /// More for its own help text: lines, or empty.
     pub more: &'static str,
-    /// What it does; `None` = known, and not in this version.
-    pub body: Option<Body>,
+    /// What it does.
+    pub body: Body,
 }
 
 /// One option.
@@ -35,33 +35,21 @@ pub struct Flag {
     pub short: Option<char>,
     /// What its value is called; `None` = it takes none.
     pub value: Option<&'static str>,
-    /// What it does, in a line; `None` = known, and not in this version.
-    pub help: Option<&'static str>,
+    /// What it does, in a line.
+    pub help: &'static str,
     /// Whether it may be given more than once.
     pub repeats: bool,
-}
-
-impl Command {
-    /// A command this version does not have.
-    pub const fn later(words: &'static str, summary: &'static str) -> Self {
-        Self { words, args: &[], rest: None, flags: &[], summary, more: "", body: None }
-    }
 }
 
 impl Flag {
     /// An option without a value.
     pub const fn switch(long: &'static str, help: &'static str) -> Self {
-        Self { long, short: None, value: None, help: Some(help), repeats: false }
+        Self { long, short: None, value: None, help, repeats: false }
     }
 
     /// An option with a value.
     pub const fn value(long: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self { long, short: None, value: Some(value), help: Some(help), repeats: false }
-    }
-
-    /// An option with a value this version does not have.
-    pub const fn later(long: &'static str, value: &'static str) -> Self {
-        Self { long, short: None, value: Some(value), help: None, repeats: true }
+        Self { long, short: None, value: Some(value), help, repeats: false }
     }
 
     /// The same with a short name.

@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "list what happened to a run",
     more: "",
-    body: Some(events),
+    body: events,
 };
 
 fn events(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -25,14 +25,10 @@ pub fn text(table: &'static [Command], words: &[String]) -> Result<String, Failu
         let _ = write!(text, "Usage: qinglet {asked} COMMAND\n\nCommands:\n");
     }
     let mut rows = Table::plain();
-    for command in chosen.iter().filter(|command| command.body.is_some()) {
+    for command in &chosen {
         rows.row(["  ".to_owned() + &shape(command), command.summary.to_owned()]);
     }
     text.push_str(&rows.to_string());
-    let later: Vec<&str> = chosen.iter().filter(|command| command.body.is_none()).map(|c| c.words).collect();
-    if !later.is_empty() {
-        let _ = write!(text, "\nNot in this version: {}\n", later.join(", "));
-    }
     if asked.is_empty() {
         text.push_str("\nOptions of every command:\n");
         options(&mut text, GLOBAL);
@@ -49,10 +45,6 @@ Exit codes: 0 done; 1 the run did not succeed (--wait); 2 wrong usage or invalid
 
 fn one(command: &Command) -> String {
     let mut text = format!("{}\n\nUsage: qinglet {}\n", command.summary, shape(command));
-    if command.body.is_none() {
-        text.push_str("\nIt is not in this version.\n");
-        return text;
-    }
     if !command.more.is_empty() {
         let _ = write!(text, "\n{}\n", command.more);
     }
@@ -78,18 +70,10 @@ fn shape(command: &Command) -> String {
 
 fn options(text: &mut String, flags: &[Flag]) {
     let mut rows = Table::plain();
-    let mut later = Vec::new();
     for flag in flags {
-        let Some(help) = flag.help else {
-            later.push(format!("--{}", flag.long));
-            continue;
-        };
         let short = flag.short.map(|short| format!("-{short}, ")).unwrap_or_default();
         let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
-        rows.row([format!("  {short}--{}{value}", flag.long), help.to_owned()]);
+        rows.row([format!("  {short}--{}{value}", flag.long), flag.help.to_owned()]);
     }
     text.push_str(&rows.to_string());
-    if !later.is_empty() {
-        let _ = writeln!(text, "  not in this version: {}", later.join(", "));
-    }
 }

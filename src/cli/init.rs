@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     summary: "create or migrate the state folder; may be repeated",
     more: "The first time it also makes the owner and writes the owner's token to <state>/owner.token.\n\
            The daemon must not be running.",
-    body: Some(init),
+    body: init,
 };
 
 fn init(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     summary: "write a run's log",
     more: "The bytes are written as the task wrote them. A daemon that restarts meanwhile is waited for.\n\
            A run that is tried again has a log for each attempt; --follow goes on from one to the next.",
-    body: Some(logs),
+    body: logs,
 };
 
 fn logs(context: &Context, given: &Given) -> Result<Exit, Failure> {

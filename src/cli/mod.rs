@@ -125,10 +125,9 @@ fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, Failu
         Asked::Version => print(concat!("qinglet ", env!("CARGO_PKG_VERSION"), "\n"))?,
         Asked::Help(words) => print(&help::text(COMMANDS, &words)?)?,
         Asked::Do(command, given) => {
-            let Some(body) = command.body else { return Err(args::not_here(command.words)) };
             let context = Context::new(&given);
             check_config(command, &given, &context)?;
-            return body(&context, &given);
+            return (command.body)(&context, &given);
         }
     }
     Ok(Exit::Done)

@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
     more: "The daemon must not be running. The backup is read through first: its digest, every page, every\n\
            reference, its version. Runs that were active in it are lost once the daemon starts; runs that waited\n\
            start. Logs are not in a backup. A crash leaves the old state or the new one, whole.",
-    body: Some(body),
+    body: body,
 };
 
 fn body(context: &Context, given: &Given) -> Result<Exit, Failure> {

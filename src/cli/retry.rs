@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     more: "For a run that failed, was cancelled or timed out. The new run is of the same revision of the\n\
            task, whatever the task says by now; `qinglet run TASK` starts what it says now. A task tries\n\
            again by itself with `qinglet task add --retry N`.",
-    body: Some(retry),
+    body: retry,
 };
 
 fn retry(context: &Context, given: &Given) -> Result<Exit, Failure> {

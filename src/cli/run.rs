@@ -26,7 +26,7 @@ pub const COMMAND: Command = Command {
     summary: "start a task and print the run's id",
     more: "With --follow the standard output is the log, byte for byte, and the run's id goes to the\n\
            standard error. A daemon that restarts meanwhile is waited for.",
-    body: Some(run),
+    body: run,
 };
 
 fn run(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command {
     ],
     summary: "list runs, newest first",
     more: "",
-    body: Some(runs),
+    body: runs,
 };
 
 fn runs(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -34,7 +34,7 @@ pub const COMMAND: Command = Command {
            is ended. A second SIGTERM makes `drain` leave the rest and `stop` kill it at once.\n\
            SIGHUP reads the configuration file again; what needs a restart is named.\n\
            What ended runs have left behind (`task add --leftovers keep`) is left alone in each case.",
-    body: Some(serve),
+    body: serve,
 };
 
 fn serve(context: &Context, given: &Given) -> Result<Exit, Failure> {

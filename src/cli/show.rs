@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "show a run and how it ended",
     more: "",
-    body: Some(show),
+    body: show,
 };
 
 /// Reads a run id from the command line.

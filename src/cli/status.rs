@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "show how the daemon is",
     more: "",
-    body: Some(status),
+    body: status,
 };
 
 fn status(context: &Context, _: &Given) -> Result<Exit, Failure> {

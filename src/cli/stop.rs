@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     summary: "end a run",
     more: "Everything the run has started gets TERM and, after the task's grace, KILL. A run that is\n\
            still waiting never starts.",
-    body: Some(stop),
+    body: stop,
 };
 
 fn stop(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -1,12 +1,12 @@
 //! `check` of a whole state, in short steps that are done one after another, by a daemon or without one: the
 //! store's shape and pages, digests, keys of secrets, files against rows. Only looks.
 
-use super::files::Files;
+use super::files::{Files, LogListing};
 use super::logs::{LogRead, LogReadError};
 use crate::access::keyring::{Keyring, KeyringError};
 use crate::access::seal;
 use crate::model::id::RunId;
-use crate::model::limits::{CHECK_FINDINGS_MAX, CHECK_SERVED_BYTES_MAX, REKEY_PAGE};
+use crate::model::limits::{CHECK_FINDINGS_MAX, CHECK_LOGS_PAGE, CHECK_SERVED_BYTES_MAX, CHECK_STEP_MS, REKEY_PAGE};
 use crate::store::inspect::{
     CheckRevisions, CheckShape, CheckTable, CheckTriggers, FindUnexpected, ListNamedLogs, ListUnnamedLogs, LookAtLog,
 };
@@ -15,6 +15,7 @@ use crate::store::{Store, StoreError, copy};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +119,7 @@ impl Inspector<'_> {
         step
     }
 
-    /// One table at once, while somebody else may want the store.
+    /// One table at once, so that whoever wants the store meanwhile gets it in between.
     fn pages(&self, at: usize) -> Step {
         let mut step = begin("pages", "tasks:0");
         let shape = match self.store.call(CheckShape) {
@@ -135,12 +136,17 @@ impl Inspector<'_> {
             );
             return step;
         }
-        let Some(table) = shape.tables.get(at) else { return step };
-        step.seen = 1;
-        step.next = Some(format!("pages:{}", at + 1));
-        match self.store.call(CheckTable { table: table.clone() }) {
-            Ok(wrong) => step.fail(wrong.into_iter().map(|line| format!("{table}: {line}")).collect(), RESTORE),
-            Err(e) => step.broken(e),
+        let begun = Instant::now();
+        for (at, table) in shape.tables.iter().enumerate().skip(at) {
+            if begun.elapsed() > Duration::from_millis(CHECK_STEP_MS) {
+                step.next = Some(format!("pages:{at}"));
+                break;
+            }
+            step.seen += 1;
+            match self.store.call(CheckTable { table: table.clone() }) {
+                Ok(wrong) => step.fail(wrong.into_iter().map(|line| format!("{table}: {line}")).collect(), RESTORE),
+                Err(e) => step.broken(e),
+            }
         }
         step
     }
@@ -249,15 +255,25 @@ impl Inspector<'_> {
     }
 
     fn log_files(&self, part: u8) -> Step {
-        let next = if part < 15 { format!("files:{}", part + 1) } else { "receipts".into() };
-        let mut step = begin("files", &next);
-        let listing = match self.files.logs(part) {
-            Ok(listing) => listing,
-            Err(e) => {
-                step.unread("the log folder", &e);
-                return step;
+        let mut step = begin("files", "receipts");
+        let mut listing = LogListing::default();
+        for part in part..16 {
+            if listing.artifacts.len() > CHECK_LOGS_PAGE {
+                step.next = Some(format!("files:{part}"));
+                break;
             }
-        };
+            match self.files.logs(part) {
+                Ok(more) => {
+                    listing.artifacts.extend(more.artifacts);
+                    listing.strangers.extend(more.strangers);
+                    listing.cut |= more.cut;
+                }
+                Err(e) => {
+                    step.unread("the log folder", &e);
+                    return step;
+                }
+            }
+        }
         step.seen = listing.artifacts.len() as u64;
         for stranger in listing.strangers {
             step.warn(format!("{stranger} in the log folder is not a log"), FOREIGN);

@@ -587,6 +587,8 @@ pub const CHECK_PAGE: usize = 32;
 pub const CHECK_LOGS_PAGE: usize = 256;
 /// Files of one part of the log folder that a check holds in memory: more are not looked at, and it says so.
 pub const CHECK_FILES_MAX: usize = 65_536;
+/// After so long a step of a check begins nothing more.
+pub const CHECK_STEP_MS: u64 = 100;
 /// Findings that one step tells of one by one; the rest is counted.
 pub const CHECK_FINDINGS_MAX: usize = 16;
 /// The largest store whose pages are read through while it is served: a table at once, and nobody else

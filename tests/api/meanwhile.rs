@@ -1,9 +1,8 @@
 //! What changes between admission and the transaction: every mutation is refused, and nothing of it is
 //! done.
 
-use super::walk::{mutations, picture, prepare};
+use super::walk::{mutations, picture, prepare, strong_enough};
 use super::world::{World, code};
-use qinglet::model::policy::Role;
 use serde_json::{Value, json};
 
 /// Admits somebody to every mutation, takes away what it was admitted by, and goes on with it.
@@ -11,7 +10,7 @@ fn meanwhile(take: impl Fn(&World, &str)) {
     let world = World::new();
     for route in mutations() {
         let ask = prepare(&world, route.operation);
-        let token = world.member("adam", Role::Admin);
+        let token = world.member("adam", strong_enough(route));
         let request = ask.request(&token);
         let admitted = world.api.admit(&request).unwrap_or_else(|_| panic!("{} is admitted", route.operation));
         take(&world, &token);

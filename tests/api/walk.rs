@@ -7,11 +7,12 @@ use qinglet::http::route::{Guard, Method, Route};
 use qinglet::http::routes::ROUTES;
 use qinglet::model::digest::Digest;
 use qinglet::model::id::{AttemptId, RunId};
-use qinglet::model::policy::Role;
+use qinglet::model::policy::{Permission, Role};
 use qinglet::store::cancel::{EndAsked, ListCancelling};
 use qinglet::store::start::{BeginStart, TakeOwnership};
 use rusqlite::types::ValueRef;
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::fs;
 use std::sync::atomic::Ordering;
 
@@ -20,9 +21,14 @@ pub fn guarded() -> impl Iterator<Item = &'static Route> {
     ROUTES.iter().filter(|route| route.guard != Guard::Public)
 }
 
-/// Every one that changes something.
+/// Every one that changes something. Letting a copy of the state go changes nothing that is stored.
 pub fn mutations() -> impl Iterator<Item = &'static Route> {
-    guarded().filter(|route| route.method != Method::Get)
+    guarded().filter(|route| route.method != Method::Get && route.operation != "backup.delete")
+}
+
+/// The weakest role that may do any mutation of this kind.
+pub fn strong_enough(route: &Route) -> Role {
+    if route.guard == Guard::Holds(Permission::ProjectManage) { Role::Owner } else { Role::Admin }
 }
 
 /// A request that does what its route is for, about something of its own.
@@ -72,6 +78,8 @@ pub fn prepare(world: &World, operation: &str) -> Ask {
         "audit.list" => get("audit".into()),
         "secret.rekey" => ask("POST", "keyring/rotation", &named("qinglong/keyring-rotation@v1"), 200),
         "secret.put" => ask("PUT", "secrets", &secret(&fresh("s"), 0, "of a walk"), 201),
+        "state.check" => get("check".into()),
+        _ if operation.starts_with("backup.") => of_backup(world, operation),
         _ if operation.starts_with("secret.") => of_secret(world, operation),
         _ if operation.starts_with("access.") || operation.starts_with("credential.") => of_somebody(world, operation),
         _ => of_task(world, operation),
@@ -98,6 +106,37 @@ fn of_secret(world: &World, operation: &str) -> Ask {
             body["expectedCurrentVersion"] = json!(1);
             ask("DELETE", target, &body, 200)
         }
+        _ => panic!("no request for {operation}"),
+    }
+}
+
+thread_local! {
+    /// The copy made last: there is one at a time, so it goes before the next.
+    static COPY: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+fn of_backup(world: &World, operation: &str) -> Ask {
+    let gone = json!({"schema": "qinglong/backup-deletion@v1"});
+    if let Some(id) = COPY.take() {
+        world.ask(&world.owner, "DELETE", &format!("backups/{id}"), &gone.to_string());
+    }
+    let body = named("qinglong/backup@v1");
+    let id = body["mutationId"].as_str().unwrap().to_owned();
+    COPY.set(Some(id.clone()));
+    let target = format!("backups/{id}");
+    if operation == "backup.create" {
+        return ask("POST", "backups", &body, 202);
+    }
+    assert_eq!(world.ask(&world.owner, "POST", "backups", &body.to_string()).0, 202);
+    let ready = || world.ask(&world.owner, "GET", &target, "").1["backup"]["status"] == "ready";
+    assert!((0..1000).any(|_| ready() || {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        false
+    }));
+    match operation {
+        "backup.get" => ask("GET", target, &Value::Null, 200),
+        "backup.read" => ask("GET", format!("{target}/content?offset=0"), &Value::Null, 200),
+        "backup.delete" => ask("DELETE", target, &gone, 200),
         _ => panic!("no request for {operation}"),
     }
 }

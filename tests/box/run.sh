@@ -50,7 +50,7 @@ apt() {
 
 fetch() {
     local mirror kernel
-    mirror=$(cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null |
+    mirror=$({ cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true; } |
         sed -n -e 's/^URIs: *\([^ ]*\).*/\1/p' -e 's/^deb \(\[.*\] \)\{0,1\}\(http[^ ]*\) .*/\2/p' | head -n 1)
     rm -rf "$work/new" "$work/apt"
     mkdir -p "$work/new/files" "$work/apt/lists/partial" "$work/apt/cache/archives/partial"

@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     more: "viewer looks; operator also defines, starts and stops tasks; admin also deletes tasks and manages\n\
            access; owner also gives and takes the owner role. Who becomes an owner needs a new token: those there\n\
            were end.",
-    body: Some(grant),
+    body: grant,
 };
 
 fn grant(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "list subjects, their roles and their tokens",
     more: "Tokens are shown by their ids; a secret is shown once, when it is made. LAST USED is a day in UTC.",
-    body: Some(list),
+    body: list,
 };
 
 fn list(context: &Context, _: &Given) -> Result<Exit, Failure> {

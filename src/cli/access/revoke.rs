@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     summary: "take a subject's role away",
     more: "Its tokens prove who it is, and that it may do nothing; given a role again, they work again. The last\n\
            owner stays.",
-    body: Some(revoke),
+    body: revoke,
 };
 
 fn revoke(context: &Context, given: &Given) -> Result<Exit, Failure> {

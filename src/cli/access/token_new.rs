@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     summary: "make a token for a subject and print it, once",
     more: "Keep it in a file that only you can read: umask 077; qinglet access token new alice > alice.token\n\
            Without --expires it works until it is revoked.",
-    body: Some(new),
+    body: new,
 };
 
 fn new(context: &Context, given: &Given) -> Result<Exit, Failure> {

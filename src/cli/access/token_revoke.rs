@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "end a token; `access list` shows the ids",
     more: "",
-    body: Some(revoke),
+    body: revoke,
 };
 
 fn revoke(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -46,7 +46,7 @@ pub const COMMAND: Command = Command {
     summary: "look at the machine and the state, and say what to do",
     more: "Each line is ok, warn or fail, what was found, and what to do. The exit code is 1 when something\n\
            failed. Nothing is changed; a daemon may run or not.",
-    body: Some(doctor),
+    body: doctor,
 };
 
 /// One look.

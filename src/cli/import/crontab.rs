@@ -29,7 +29,7 @@ pub const COMMAND: Command = Command {
            Each line becomes a task and a trigger with an id of its own, so that importing a file again changes\n\
            nothing. Lines that are gone from it are named, not deleted. Exit code 3: some lines were not taken.\n\
            Take cron's own copy away afterwards, else both run them.",
-    body: Some(import),
+    body: import,
 };
 
 fn import(context: &Context, given: &Given) -> Result<Exit, Failure> {

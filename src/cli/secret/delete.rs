@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "delete a secret; tasks that use it cannot start any more",
     more: "What is running already has its value and goes on.",
-    body: Some(delete),
+    body: delete,
 };
 
 fn delete(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "list the secrets",
     more: "No command shows a value.",
-    body: Some(list),
+    body: list,
 };
 
 fn list(context: &Context, _: &Given) -> Result<Exit, Failure> {

@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     summary: "seal every secret under a new key",
     more: "Broken off, it is finished by the next one. Copies of the old keyring open nothing that is stored\n\
            from then on; an older backup of the state still needs the keyring of its own time.",
-    body: Some(rekey),
+    body: rekey,
 };
 
 fn rekey(context: &Context, _: &Given) -> Result<Exit, Failure> {

@@ -24,7 +24,7 @@ pub const COMMAND: Command = Command {
            and the new value with its next start:\n\n  \
            printf %s \"$PASSWORD\" | qinglet secret set db\n  \
            qinglet secret set wifi < /root/wifi.txt",
-    body: Some(set),
+    body: set,
 };
 
 fn set(context: &Context, given: &Given) -> Result<Exit, Failure> {

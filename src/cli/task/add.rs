@@ -43,7 +43,7 @@ pub const COMMAND: Command = Command {
     more: "The program is an absolute path and gets its arguments byte for byte; only --shell text is\n\
            read by a shell:\n\n  qinglet task add hello -- /bin/echo 'hello world'\n  \
            qinglet task add backup --shell 'tar c /etc | gzip > /mnt/etc.tar.gz' --env LEVEL=9",
-    body: Some(add),
+    body: add,
 };
 
 fn add(context: &Context, given: &Given) -> Result<Exit, Failure> {

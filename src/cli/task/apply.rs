@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
     summary: "create or change a task as a JSON file says",
     more: "The file is what `qinglet task show ID --json` prints; `taskId`, `name` and `spec` are needed.\n\
            Applying the same file again changes nothing. `-` reads the standard input.",
-    body: Some(apply),
+    body: apply,
 };
 
 /// What a definition may say.

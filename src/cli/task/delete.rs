@@ -16,7 +16,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "delete a task and cancel its waiting runs",
     more: "What is running already goes on; past runs stay visible.",
-    body: Some(delete),
+    body: delete,
 };
 
 fn delete(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -10,15 +10,8 @@ use crate::model::limits::PAGE_MAX;
 use crate::model::word::Exit;
 
 /// The command.
-pub const COMMAND: Command = Command {
-    words: "task list",
-    args: &[],
-    rest: None,
-    flags: &[],
-    summary: "list the tasks",
-    more: "",
-    body: Some(list),
-};
+pub const COMMAND: Command =
+    Command { words: "task list", args: &[], rest: None, flags: &[], summary: "list the tasks", more: "", body: list };
 
 fn list(context: &Context, _: &Given) -> Result<Exit, Failure> {
     let client = context.client();

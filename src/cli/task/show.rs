@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "show a task and what it runs",
     more: "",
-    body: Some(show),
+    body: show,
 };
 
 fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -16,7 +16,7 @@ pub const ENABLE: Command = Command {
     flags: &[],
     summary: "switch a task on",
     more: "",
-    body: Some(|context, given| switch(context, given, true)),
+    body: |context, given| switch(context, given, true),
 };
 
 /// `task disable`.
@@ -27,7 +27,7 @@ pub const DISABLE: Command = Command {
     flags: &[],
     summary: "switch a task off and cancel its waiting runs",
     more: "What is running already goes on.",
-    body: Some(|context, given| switch(context, given, false)),
+    body: |context, given| switch(context, given, false),
 };
 
 fn switch(context: &Context, given: &Given, enabled: bool) -> Result<Exit, Failure> {

@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "delete a trigger and cancel its waiting runs",
     more: "What is running already goes on; past runs stay visible.",
-    body: Some(delete),
+    body: delete,
 };
 
 fn delete(context: &Context, given: &Given) -> Result<Exit, Failure> {

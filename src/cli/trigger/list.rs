@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "list the triggers",
     more: "STATE says whether it starts its task, and if not, why; `trigger show` says what to do about it.",
-    body: Some(list),
+    body: list,
 };
 
 fn list(context: &Context, _: &Given) -> Result<Exit, Failure> {

@@ -30,7 +30,7 @@ pub const COMMAND: Command = Command {
     more: "EXPR is five fields in quotes (minute, hour, day of month, month, day of week), six with leading\n\
            seconds, or a short form such as @hourly. When clocks change, an expression whose hour does\n\
            not begin with a star keeps its times of day, any other its pace.",
-    body: Some(preview),
+    body: preview,
 };
 
 const COUNT_DEFAULT: usize = 5;

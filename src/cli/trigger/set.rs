@@ -42,7 +42,7 @@ pub const COMMAND: Command = Command {
            qinglet trigger set at-boot --task mount-disk --on boot\n  \
            qinglet trigger set tell-me --task mail --after backup --outcome failed,timed_out\n\n\
            `qinglet trigger preview '30 3 * * *'` shows when an expression comes due.",
-    body: Some(set),
+    body: set,
 };
 
 fn set(context: &Context, given: &Given) -> Result<Exit, Failure> {

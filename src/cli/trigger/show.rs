@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     flags: &[],
     summary: "show a trigger and how far it has come",
     more: "",
-    body: Some(show),
+    body: show,
 };
 
 fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {

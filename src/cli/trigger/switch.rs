@@ -17,7 +17,7 @@ pub const ENABLE: Command = Command {
     flags: &[],
     summary: "switch a trigger on, for its task as it is now",
     more: "",
-    body: Some(enable),
+    body: enable,
 };
 
 /// `trigger disable`.
@@ -28,7 +28,7 @@ pub const DISABLE: Command = Command {
     flags: &[],
     summary: "switch a trigger off and cancel its waiting runs",
     more: "What is running already goes on.",
-    body: Some(disable),
+    body: disable,
 };
 
 fn enable(context: &Context, given: &Given) -> Result<Exit, Failure> {

@@ -185,9 +185,6 @@ fn unknown(table: &'static [Command], words: &[String], typed: &str) -> Failure 
 }
 
 fn take(parser: &mut lexopt::Parser, flag: &'static Flag, given: &mut Given) -> Result<(), Failure> {
-    if flag.help.is_none() {
-        return Err(Failure::refused(format!("--{} is not in this version; leave it out", flag.long)));
-    }
     if given.has(flag.long) && !flag.repeats && flag.value.is_some() {
         return Err(Failure::usage(format!("--{} is given twice", flag.long)));
     }

@@ -159,6 +159,9 @@ fn text(context: &Context, evidence: &Value) -> String {
     line("run", cell(&evidence["runId"]));
     line("task", cell(&evidence["taskId"]));
     line("the store says", cell(&evidence["status"]));
+    if let Some(code) = evidence["errorCode"].as_str() {
+        line("error", code.to_owned());
+    }
     if let Some(reason) = evidence["cancelReason"].as_str() {
         line("asked to end by", reason.to_owned());
     }

@@ -8,6 +8,7 @@ use super::token;
 use crate::http::socket::connect;
 use crate::model::limits;
 use crate::model::name::DEFAULT_PROJECT;
+use crate::store::folders::runtime_of;
 use serde_json::Value;
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -55,7 +56,7 @@ impl Client {
     pub fn new(state: &Path, token_file: Option<&Path>) -> Self {
         Self {
             state: state.to_owned(),
-            socket: state.join("run").join("api.sock"),
+            socket: runtime_of(state).join("api.sock"),
             token: token::place(token_file, state),
             reached: Cell::new(false),
         }

@@ -35,8 +35,8 @@ pub struct Flag {
     pub short: Option<char>,
     /// What its value is called; `None` = it takes none.
     pub value: Option<&'static str>,
-    /// What it does, in a line; `None` = known, and not in this version.
-    pub help: Option<&'static str>,
+    /// What it does, in a line.
+    pub help: &'static str,
     /// Whether it may be given more than once.
     pub repeats: bool,
 }
@@ -51,17 +51,12 @@ impl Command {
 impl Flag {
     /// An option without a value.
     pub const fn switch(long: &'static str, help: &'static str) -> Self {
-        Self { long, short: None, value: None, help: Some(help), repeats: false }
+        Self { long, short: None, value: None, help, repeats: false }
     }
 
     /// An option with a value.
     pub const fn value(long: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self { long, short: None, value: Some(value), help: Some(help), repeats: false }
-    }
-
-    /// An option with a value this version does not have.
-    pub const fn later(long: &'static str, value: &'static str) -> Self {
-        Self { long, short: None, value: Some(value), help: None, repeats: true }
+        Self { long, short: None, value: Some(value), help, repeats: false }
     }
 
     /// The same with a short name.
@@ -79,8 +74,8 @@ impl Flag {
 
 /// Options every command takes, before or after its words.
 pub const GLOBAL: &[Flag] = &[
-    Flag::value("state", "DIR", "the state folder; /var/lib/qinglet when not given"),
-    Flag::later("config", "FILE"),
+    Flag::value("state", "DIR", "the state folder; else the configuration's, else /var/lib/qinglet"),
+    Flag::value("config", "FILE", "the configuration file; /etc/qinglet/config.json when not given and there"),
     Flag::switch("json", "print JSON as the API answers it; lists print one item a line"),
     Flag::value(
         "token-file",

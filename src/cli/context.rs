@@ -4,12 +4,13 @@ use super::args::Given;
 use super::client::Client;
 use super::failure::Failure;
 use super::quote::quote;
+use crate::model::config::Config;
+use crate::model::settings::STATE_DEFAULT;
+use crate::runtime::{ConfigFile, Unusable};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-
-/// Where the state lies when nothing else is said (design D19).
-pub const STATE_DEFAULT: &str = "/var/lib/qinglet";
+use std::sync::OnceLock;
 
 /// The global options.
 pub struct Context {
@@ -17,17 +18,31 @@ pub struct Context {
     pub state: PathBuf,
     /// Whether scripts read the output.
     pub json: bool,
+    /// The configuration file.
+    pub file: ConfigFile,
+    /// What it says.
+    pub config: Result<Config, Failure>,
     token_file: Option<PathBuf>,
 }
 
+/// The state that needs no option to be reached, and what to type when it does: for [`state_option`].
+static WAY: OnceLock<(PathBuf, String)> = OnceLock::new();
+
 impl Context {
-    /// Takes the global options out of what was given.
+    /// Takes the global options out of what was given, and what they do not say out of the
+    /// configuration file. A file that is no use is kept as the failure it is, for the command to meet.
     pub fn new(given: &Given) -> Self {
-        Self {
-            state: given.path("state").map_or_else(|| PathBuf::from(STATE_DEFAULT), PathBuf::from),
-            json: given.has("json"),
-            token_file: given.path("token-file").map(PathBuf::from),
-        }
+        let file = ConfigFile::find(given.path("config").map(Path::new));
+        let config = match file.read() {
+            Ok(config) => Ok(config.unwrap_or_default()),
+            Err(Unusable { sentence, exit }) => Err(Failure { exit, message: sentence }),
+        };
+        let set = config.as_ref().ok().and_then(|config| config.state.clone());
+        let usual = set.unwrap_or_else(|| PathBuf::from(STATE_DEFAULT));
+        let state = given.path("state").map_or_else(|| usual.clone(), PathBuf::from);
+        let option = given.path("config").map(|path| format!("--config {} ", quote(&path.to_string_lossy())));
+        let _ = WAY.set((usual, option.unwrap_or_default()));
+        Self { state, json: given.has("json"), file, config, token_file: given.path("token-file").map(PathBuf::from) }
     }
 
     /// A client of the daemon that serves this state.
@@ -41,10 +56,12 @@ impl Context {
     }
 }
 
-/// What to type to come to this state, with a space: empty for the default one.
+/// What to type to come to this state, with a space: empty for the one that is found without.
 pub fn state_option(state: &Path) -> String {
-    if state == Path::new(STATE_DEFAULT) {
-        return String::new();
+    match WAY.get() {
+        Some((usual, option)) if state == usual => return option.clone(),
+        None if state == Path::new(STATE_DEFAULT) => return String::new(),
+        _ => {}
     }
     format!("--state {} ", quote(&state.to_string_lossy()))
 }

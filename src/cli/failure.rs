@@ -5,7 +5,7 @@ use std::io;
 
 /// A failed command. The message says what could not be done, why, and what to do; it holds no
 /// token and no environment.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,

@@ -78,18 +78,10 @@ fn shape(command: &Command) -> String {
 
 fn options(text: &mut String, flags: &[Flag]) {
     let mut rows = Table::plain();
-    let mut later = Vec::new();
     for flag in flags {
-        let Some(help) = flag.help else {
-            later.push(format!("--{}", flag.long));
-            continue;
-        };
         let short = flag.short.map(|short| format!("-{short}, ")).unwrap_or_default();
         let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
-        rows.row([format!("  {short}--{}{value}", flag.long), help.to_owned()]);
+        rows.row([format!("  {short}--{}{value}", flag.long), flag.help.to_owned()]);
     }
     text.push_str(&rows.to_string());
-    if !later.is_empty() {
-        let _ = writeln!(text, "  not in this version: {}", later.join(", "));
-    }
 }

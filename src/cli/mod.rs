@@ -12,6 +12,7 @@ mod check;
 mod client;
 mod command;
 mod context;
+mod doctor;
 mod events;
 mod failure;
 mod follow;
@@ -43,7 +44,7 @@ pub use import::seam::planned;
 
 use crate::model::nearest;
 use crate::model::word::Exit;
-use args::Asked;
+use args::{Asked, Given};
 use command::Command;
 use context::{Context, note, print};
 use failure::Failure;
@@ -87,7 +88,7 @@ const COMMANDS: &[Command] = &[
     access::token_revoke::COMMAND,
     audit::COMMAND,
     check::COMMAND,
-    Command::later("doctor", "look at the system"),
+    doctor::COMMAND,
     Command::later("backup", "copy the state"),
     Command::later("restore", "take a copy back"),
 ];
@@ -105,13 +106,27 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
+/// Commands that take the configuration as they find it: one looks at it, the others need none.
+const WITHOUT_CONFIG: &[&str] = &["doctor", "trigger preview"];
+
+/// A configuration that is no use stops every command that goes by it.
+fn check_config(command: &Command, given: &Given, context: &Context) -> Result<(), Failure> {
+    let told = given.has("state") && !given.has("config") && command.words != serve::COMMAND.words;
+    match &context.config {
+        Err(failure) if !told && !WITHOUT_CONFIG.contains(&command.words) => Err(failure.clone()),
+        _ => Ok(()),
+    }
+}
+
 fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, Failure> {
     match args::read(COMMANDS, arguments)? {
         Asked::Version => print(concat!("qinglet ", env!("CARGO_PKG_VERSION"), "\n"))?,
         Asked::Help(words) => print(&help::text(COMMANDS, &words)?)?,
         Asked::Do(command, given) => {
             let Some(body) = command.body else { return Err(args::not_here(command.words)) };
-            return body(&Context::new(&given), &given);
+            let context = Context::new(&given);
+            check_config(command, &given, &context)?;
+            return body(&context, &given);
         }
     }
     Ok(Exit::Done)

@@ -3,7 +3,8 @@
 use super::table::printable;
 use crate::model::life::RunState;
 use crate::model::word::{
-    EXECUTOR_START_FAILED, EXITED_WITHOUT_RECEIPT, LOST_RETRY_DISABLED, OWNERSHIP_NOT_STORED, RESOLVED_LOST,
+    EXECUTOR_CAPABILITY_UNAVAILABLE, EXECUTOR_START_FAILED, EXITED_WITHOUT_RECEIPT, LOST_RETRY_DISABLED, OUT_OF_MEMORY,
+    OWNERSHIP_NOT_STORED, RESOLVED_LOST, RUN_AS_UNKNOWN,
 };
 use serde_json::Value;
 
@@ -24,11 +25,14 @@ pub fn sentence(run: &Value) -> String {
     let attempt = &run["latestAttempt"];
     let code = run["errorCode"].as_str().or_else(|| attempt["errorCode"].as_str()).unwrap_or("");
     match run["status"].as_str().and_then(RunState::parse) {
-        Some(RunState::Succeeded) => format!("succeeded with exit code 0{}", leftovers(attempt)),
+        Some(RunState::Succeeded) => format!("succeeded with exit code 0{}{}", part(attempt), leftovers(attempt)),
         Some(RunState::Failed) if code == EXECUTOR_START_FAILED => match summary(attempt) {
             Some(why) => format!("failed to start: {why}"),
             None => "failed to start".into(),
         },
+        Some(RunState::Failed) if matches!(code, EXECUTOR_CAPABILITY_UNAVAILABLE | RUN_AS_UNKNOWN) => {
+            format!("was not started: {}", summary(attempt).unwrap_or_else(|| code.to_owned()))
+        }
         Some(RunState::Failed) if code == LOST_RETRY_DISABLED => {
             "was lost, and is counted as failed by now: nobody can say how it ended".into()
         }
@@ -86,8 +90,22 @@ fn summary(attempt: &Value) -> Option<String> {
     attempt["errorSummary"].as_str().filter(|text| !text.is_empty()).map(printable)
 }
 
+/// What the out-of-memory killer took of a task whose main process went on.
+fn part(attempt: &Value) -> String {
+    match summary(attempt).filter(|_| attempt["errorCode"] == OUT_OF_MEMORY) {
+        Some(why) => format!("; part of it was killed: {why}"),
+        None => String::new(),
+    }
+}
+
 fn exit(attempt: &Value, code: &str) -> String {
     match (attempt["signal"].as_i64(), attempt["exitCode"].as_i64()) {
+        (Some(9), _) if attempt["errorCode"] == OUT_OF_MEMORY => {
+            format!(": killed: {}", summary(attempt).unwrap_or_else(|| "out of memory".into()))
+        }
+        (None, Some(exit)) if attempt["errorCode"] == OUT_OF_MEMORY => {
+            format!(" with exit code {exit}{}", part(attempt))
+        }
         (Some(signal), _) => format!(": signal {signal}{} ended it", signal_name(signal)),
         (None, Some(exit)) => format!(" with exit code {exit}"),
         (None, None) => match (summary(attempt), code) {
@@ -141,6 +159,21 @@ mod tests {
             (
                 json!({"status": "failed", "latestAttempt": {"exitCode": 137, "signal": 9}}),
                 "failed: signal 9 (KILL) ended it",
+            ),
+            (
+                json!({"status": "failed", "latestAttempt": {"exitCode": 137, "signal": 9, "errorCode": "OUT_OF_MEMORY",
+                       "errorSummary": "out of memory, its limit was 8 MiB"}}),
+                "failed: killed: out of memory, its limit was 8 MiB",
+            ),
+            (
+                json!({"status": "failed", "latestAttempt": {"exitCode": 137, "errorCode": "OUT_OF_MEMORY",
+                       "errorSummary": "out of memory, its limit was 8 MiB"}}),
+                "failed with exit code 137; part of it was killed: out of memory, its limit was 8 MiB",
+            ),
+            (
+                json!({"status": "failed", "errorCode": "EXECUTOR_CAPABILITY_UNAVAILABLE", "latestAttempt":
+                       {"errorSummary": "the task needs pids-limit, which is missing here: no"}}),
+                "was not started: the task needs pids-limit, which is missing here: no",
             ),
             (
                 json!({"status": "failed", "errorCode": "EXECUTOR_START_FAILED",

@@ -12,7 +12,7 @@ use super::time::{now_ms, took};
 use super::{outcome, task};
 use crate::model::life::RunState;
 use crate::model::limits::{CLI_ROWS_DEFAULT, CLI_ROWS_MAX, PAGE_MAX};
-use crate::model::word::Exit;
+use crate::model::word::{Exit, OUT_OF_MEMORY};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -107,6 +107,7 @@ fn table(client: &Client, runs: &[Value]) -> Result<Table, Failure> {
 fn status(run: &Value) -> String {
     match run["undecided"].as_str() {
         Some(word) => format!("{}, {word}", cell(&run["status"])),
+        None if run["errorCode"] == OUT_OF_MEMORY => format!("{}, out of memory", cell(&run["status"])),
         None => cell(&run["status"]),
     }
 }

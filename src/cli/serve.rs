@@ -4,9 +4,13 @@ use super::args::Given;
 use super::command::{Command, Flag};
 use super::context::Context;
 use super::failure::Failure;
+use crate::model::config::{self, Config};
 use crate::model::limits::Profile;
+use crate::model::log_level::LogLevel;
+use crate::model::on_stop::OnStop;
+use crate::model::settings::Settings;
 use crate::model::word::Exit;
-use crate::runtime::{self, OnStop, ServeOptions};
+use crate::runtime::{self, ServeOptions};
 
 /// The command.
 pub const COMMAND: Command = Command {
@@ -18,6 +22,9 @@ pub const COMMAND: Command = Command {
         Flag::value("profile", "edge|standalone", "for a router (the default) or a small server"),
         Flag::value("on-stop", "leave|drain|stop", "when it is told to stop: tasks run on (the default), or see below"),
         Flag::value("clock", "auto|always", "always: schedules go by the clock whatever speaks against it"),
+        Flag::value("log-level", "LEVEL", "how much it says: error, warn, info (the default) or debug"),
+        Flag::value("logs", "DIR", "the log folder; <state>/logs when not given"),
+        Flag::value("runtime", "DIR", "the folder for the socket and the address; <state>/run when not given"),
         Flag::value("api", "on|off", "off: no API at all, not even for this command line"),
     ],
     summary: "run the daemon in the foreground",
@@ -25,36 +32,49 @@ pub const COMMAND: Command = Command {
            SIGTERM stops it: nothing new is accepted or started. With `--on-stop leave` tasks run on and\n\
            the next `serve` adopts them; with `drain` they are waited for, at most 60 s; with `stop` each\n\
            is ended. A second SIGTERM makes `drain` leave the rest and `stop` kill it at once.\n\
+           SIGHUP reads the configuration file again; what needs a restart is named.\n\
            What ended runs have left behind (`task add --leftovers keep`) is left alone in each case.",
     body: Some(serve),
 };
 
 fn serve(context: &Context, given: &Given) -> Result<Exit, Failure> {
-    let listen = given.text("listen")?.map(|text| {
+    let flags = flags(given)?;
+    if flags.listen.is_some() && flags.api == Some(false) {
+        return Err(Failure::usage("--listen needs the API; leave --api off out"));
+    }
+    let config = context.config.as_ref().map_err(Clone::clone)?;
+    let settings = Settings::resolve(&flags, config)
+        .map_err(|why| Failure::usage(format!("{}: {why}", context.file.path.display())))?;
+    Ok(runtime::serve(&ServeOptions { settings, flags, file: context.file.clone() }))
+}
+
+/// The flags, in the configuration's own terms.
+fn flags(given: &Given) -> Result<Config, Failure> {
+    let listen = |text: &str| {
         text.parse().map_err(|_| {
             let shown = text.escape_debug();
             Failure::usage(format!("--listen {shown}: must be an address and a port, like 127.0.0.1:7370 or [::1]:0"))
         })
-    });
-    let profile = given.text("profile")?.map_or(Ok(Profile::Edge), |text| {
-        Profile::parse(text).ok_or_else(|| Failure::usage("--profile must be edge or standalone"))
-    })?;
-    let on_stop = given.text("on-stop")?.map_or(Ok(OnStop::Leave), |text| {
-        OnStop::parse(text).ok_or_else(|| Failure::usage("--on-stop must be leave, drain or stop"))
-    })?;
-    let api = match given.text("api")? {
-        None | Some("on") => true,
-        Some("off") => false,
-        Some(_) => return Err(Failure::usage("--api must be on or off")),
     };
-    let trust_clock = match given.text("clock")? {
-        None | Some("auto") => false,
-        Some("always") => true,
-        Some(_) => return Err(Failure::usage("--clock must be auto or always")),
+    let folder = |flag: &str| {
+        let absolute = |path| std::path::absolute(path).map_err(|e| Failure::usage(format!("--{flag}: {e}")));
+        given.path(flag).map(absolute).transpose()
     };
-    let listen = listen.transpose()?;
-    if listen.is_some() && !api {
-        return Err(Failure::usage("--listen needs the API; leave --api off out"));
-    }
-    Ok(runtime::serve(&ServeOptions { state: context.state.clone(), listen, profile, api, on_stop, trust_clock }))
+    Ok(Config {
+        state: folder("state")?,
+        logs: folder("logs")?,
+        runtime: folder("runtime")?,
+        profile: word(given, "profile", "edge or standalone", Profile::parse)?,
+        api: word(given, "api", "on or off", config::api)?,
+        listen: given.text("listen")?.map(listen).transpose()?,
+        trust_clock: word(given, "clock", "auto or always", config::trust_clock)?,
+        on_stop: word(given, "on-stop", "leave, drain or stop", OnStop::parse)?,
+        log_level: word(given, "log-level", "error, warn, info or debug", LogLevel::parse)?,
+        ..Config::default()
+    })
+}
+
+fn word<T>(given: &Given, flag: &str, all: &str, read: fn(&str) -> Option<T>) -> Result<Option<T>, Failure> {
+    let read = |text| read(text).ok_or_else(|| Failure::usage(format!("--{flag} must be {all}")));
+    given.text(flag)?.map(read).transpose()
 }

@@ -30,14 +30,40 @@ fn status(context: &Context, _: &Given) -> Result<Exit, Failure> {
     let mut rows = Table::plain();
     rows.row(["state".into(), context.state.display().to_string()]);
     for (key, value) in answer["status"].as_object().into_iter().flatten() {
+        if key == "settings" {
+            continue;
+        }
         if key == "undecided" {
             rows.row([key.clone(), undecided(context, value)]);
+            continue;
+        }
+        if key == "machine" {
+            machine(&mut rows, value);
             continue;
         }
         add(&mut rows, &words(key), key, value);
     }
     print(&rows.to_string())?;
+    print(&format!("\nsettings\n{}", settings(&answer["status"]["settings"])))?;
     Ok(Exit::Done)
+}
+
+/// What the machine can do for a task, and what not, each with its reason.
+fn machine(rows: &mut Table, value: &Value) {
+    let can: Vec<String> = value["can"].as_array().into_iter().flatten().map(cell).collect();
+    rows.row(["machine can".into(), printable(&can.join(", "))]);
+    for (word, why) in value["cannot"].as_object().into_iter().flatten() {
+        rows.row(["machine cannot".into(), printable(&format!("{word}: {}", cell(why)))]);
+    }
+}
+
+/// Each setting in force and where it came from.
+fn settings(settings: &Value) -> Table {
+    let mut rows = Table::plain();
+    for (key, set) in settings.as_object().into_iter().flatten() {
+        rows.row([format!("  {}", printable(key)), printable(&cell(&set["value"])), printable(&cell(&set["from"]))]);
+    }
+    rows
 }
 
 /// How many runs nobody can decide, and the way out.

@@ -45,7 +45,7 @@ pub(super) enum Door {
 pub struct Engine<H> {
     pub(super) host: H,
     pub(super) store: Store,
-    pub(super) limits: &'static Limits,
+    pub(super) limits: Limits,
     pub(super) inbox: Inbox,
     messages: Receiver<Message>,
     pub(super) board: Arc<Board>,
@@ -76,18 +76,12 @@ pub struct Engine<H> {
 impl<H: Host> Engine<H> {
     /// An engine with nothing under way. `wake` makes the thread that calls [`turn`](Self::turn)
     /// do so soon.
-    pub fn new(
-        host: H,
-        store: Store,
-        limits: &'static Limits,
-        board: Arc<Board>,
-        wake: Arc<dyn Fn() + Send + Sync>,
-    ) -> Self {
+    pub fn new(host: H, store: Store, limits: &Limits, board: Arc<Board>, wake: Arc<dyn Fn() + Send + Sync>) -> Self {
         let (inbox, messages) = Inbox::new(wake);
         Self {
             host,
             store,
-            limits,
+            limits: *limits,
             inbox,
             messages,
             board,
@@ -114,6 +108,18 @@ impl<H: Host> Engine<H> {
     /// The host, for the loop's own use.
     pub fn host(&self) -> &H {
         &self.host
+    }
+
+    /// The host, to be told of changed settings.
+    pub fn host_mut(&mut self) -> &mut H {
+        &mut self.host
+    }
+
+    /// From now on these numbers count. What is under way goes on, also where it is more than that now.
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.limits = *limits;
+        self.hungry = true;
+        self.keeping.hurry();
     }
 
     /// Attempts that hold a place.

@@ -6,6 +6,7 @@
 use super::board::WaitReason;
 use crate::access::seal::Value;
 use crate::model::command::{Command, Leftovers};
+use crate::model::confinement::Confinement;
 use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::name::Name;
 use crate::model::record::End;
@@ -57,6 +58,17 @@ pub struct Launch {
     pub secrets: Vec<(String, Name)>,
     /// Whether their values are replaced in the log.
     pub redact: bool,
+    /// How it is held apart from the rest of the machine.
+    pub confinement: Confinement,
+}
+
+/// Why this machine cannot run a task at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// The machine word.
+    pub code: &'static str,
+    /// What is missing and why, in words.
+    pub summary: String,
 }
 
 /// Why secrets could not be opened: what went wrong, and with which.
@@ -207,9 +219,15 @@ pub trait Host {
     fn random(&self, buffer: &mut [u8]) -> bool;
     /// Whether one more task fits: PIDs, memory, space.
     fn room(&self) -> Result<(), WaitReason>;
+    /// Why a task cannot be run here; `None`: it can. A host that has everything says nothing.
+    fn unfit(&self, _: &Command) -> Option<Unfit> {
+        None
+    }
+    /// Removes what limited Attempts that nobody knows any more.
+    fn clear_groups(&self, _is_known: &dyn Fn(AttemptId) -> bool) {}
     /// Makes an Attempt's log, or finds it again; checks space first. `None`: no space for it now.
     fn allocate_log(&self, run: RunId, attempt: AttemptId, wanted_bytes: Option<i64>) -> Option<LogGrant>;
-    /// The environment of one launch (design D14, isolated).
+    /// The environment of one launch (design D14).
     fn environment(&self, candidate: &EnvironmentOf<'_>) -> Vec<(String, String)>;
     /// Opens what is sealed, in the order given. Reads the keyring anew each time.
     fn open_secrets(&self, envelopes: &[Envelope]) -> Result<Vec<Value>, NotOpened>;

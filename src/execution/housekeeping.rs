@@ -1,5 +1,5 @@
-//! The slow housekeeping (design D8, D11): expired tokens, receipts of ended Attempts, logs, ended Runs,
-//! audit rows.
+//! The slow housekeeping (design D8, D11): expired tokens, groups and receipts of ended Attempts, logs, ended
+//! Runs, audit rows.
 //! A round has its steps in this order, each step its pages, each page one transaction that is posted
 //! and answered by a message; files are deleted a few a turn. A round that fails ends and the next
 //! one takes up what it left.
@@ -14,8 +14,8 @@ use super::host::{Cleared, Host, LogSpace};
 use super::inbox::Message;
 use crate::model::id::{AttemptId, RunId};
 use crate::model::limits::{
-    AUDIT_KEPT, AUDIT_TRIM_PAGE, LOG_AGE_PRESSED_MS, LOG_PAGE, LOG_SHARE_MEMORY, LOG_SHARE_PRESSURE, LOG_SHARE_TOTAL,
-    LOST_RUNS_KEPT, Limits, RUN_AGE_MS, RUNS_KEPT,
+    AUDIT_TRIM_PAGE, LOG_AGE_PRESSED_MS, LOG_PAGE, LOG_SHARE_MEMORY, LOG_SHARE_PRESSURE, LOG_SHARE_TOTAL,
+    LOST_RUNS_KEPT, Limits,
 };
 use crate::model::record::LogRetired;
 use crate::schedule::trust::{Reading, judge};
@@ -145,8 +145,8 @@ impl Housekeeping {
         self.trusted_ms.map(|now_ms| Age { now_ms, before_ms: now_ms.saturating_sub(age_ms) })
     }
 
-    fn run_rule(&self) -> RunRule {
-        RunRule { keep: RUNS_KEPT, age: self.age(RUN_AGE_MS) }
+    fn run_rule(&self, limits: &Limits) -> RunRule {
+        RunRule { keep: limits.runs_kept, age: self.age(limits.run_age_ms) }
     }
 }
 
@@ -165,6 +165,8 @@ impl<H: Host> Engine<H> {
         }
         keeping.hurried = false;
         keeping.work = Work::Asked;
+        let places = &self.places;
+        self.host.clear_groups(&|attempt| places.contains_key(&attempt));
         self.ask(ReadClock, Kept::Clock);
     }
 
@@ -179,7 +181,7 @@ impl<H: Host> Engine<H> {
     pub(super) fn look_at_space(&mut self) {
         let Some(space) = self.host.log_space() else { return };
         let taken = self.keeping.free_bytes.saturating_sub(space.free_bytes);
-        if taken > Caps::of(self.limits, space).total_bytes / 2 {
+        if taken > Caps::of(&self.limits, space).total_bytes / 2 {
             self.keeping.hurry();
         }
     }
@@ -327,7 +329,7 @@ impl<H: Host> Engine<H> {
         }
         let Some(space) = self.host.log_space() else { return self.end_round() };
         let keeping = &mut self.keeping;
-        keeping.caps = Caps::of(self.limits, space);
+        keeping.caps = Caps::of(&self.limits, space);
         keeping.free_bytes = space.free_bytes;
         (keeping.after, keeping.oldest_seen) = (keeping.oldest, None);
         let some_cut = keeping.some_cut && keeping.first_there != (0, 0);
@@ -464,7 +466,7 @@ impl<H: Host> Engine<H> {
     /// Closes lost Runs that are too many or too old, a page at a time, so that the next page of Runs may
     /// remove them.
     fn close_lost(&self) {
-        let age = self.keeping.age(RUN_AGE_MS);
+        let age = self.keeping.age(self.limits.run_age_ms);
         self.ask(CloseLost { keep: LOST_RUNS_KEPT, age, limit: self.limits.housekeeping_page }, Kept::Closed);
     }
 
@@ -474,7 +476,7 @@ impl<H: Host> Engine<H> {
     }
 
     fn ask_runs(&self) {
-        let (rule, after) = (self.keeping.run_rule(), self.keeping.after);
+        let (rule, after) = (self.keeping.run_rule(&self.limits), self.keeping.after);
         self.ask(ListOldRuns { rule, after, limit: self.limits.housekeeping_page }, Kept::Runs);
     }
 
@@ -492,7 +494,7 @@ impl<H: Host> Engine<H> {
         if runs.is_empty() {
             return self.next_runs();
         }
-        self.ask(DeleteRuns { rule: self.keeping.run_rule(), runs }, Kept::Deleted);
+        self.ask(DeleteRuns { rule: self.keeping.run_rule(&self.limits), runs }, Kept::Deleted);
     }
 
     fn next_runs(&mut self) {
@@ -505,7 +507,7 @@ impl<H: Host> Engine<H> {
     // ---- The audit ------------------------------------------------------------------------------
 
     fn ask_audit(&self, on: Option<AuditEdge>) {
-        self.ask(TrimAudit { keep: AUDIT_KEPT, limit: AUDIT_TRIM_PAGE, on }, |left| {
+        self.ask(TrimAudit { keep: self.limits.audit_kept, limit: AUDIT_TRIM_PAGE, on }, |left| {
             left.flatten().map_or(Kept::Trimmed, Kept::Audit)
         });
     }

@@ -1,27 +1,34 @@
 //! The real host: the process side behind the protocol's trait.
 
 use super::board::WaitReason;
-use super::environment::{Surroundings, isolated};
+use super::environment::{Person, Surroundings, environment};
 use super::evidence::{Look, ReceiptSeen, Seen};
 use super::host::{
     Cleared, EnvironmentOf, Hold, Host, Inspection, Launch, LaunchFailure, LaunchReply, LogGrant, LogRemoved, LogSpace,
-    NotOpened, Now, Receipt, ReceiptRead, Signalled, Stop, Swept,
+    NotOpened, Now, Receipt, ReceiptRead, Signalled, Stop, Swept, Unfit,
 };
 use super::logs::{LogRead, LogReadError, LogSlice};
 use super::token;
 use crate::access::keyring::Keyring;
 use crate::access::seal::{self, Value};
+use crate::model::capability::Capability;
+use crate::model::command::Command;
+use crate::model::confinement::Confinement;
 use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::life::AttemptState;
 use crate::model::limits::{self, Limits};
 use crate::model::record::End;
 use crate::model::secret::Envelope;
-use crate::model::word::LOG_WRITE_FAILED;
+use crate::model::size;
+use crate::model::word::{EXECUTOR_CAPABILITY_UNAVAILABLE, LOG_WRITE_FAILED, OUT_OF_MEMORY, RUN_AS_UNKNOWN};
+use crate::process::account::Account;
 use crate::process::adopted::Adopted;
 use crate::process::handle::Handle;
 use crate::process::launch::{Held, Launcher};
 use crate::process::log::LogStore;
-use crate::process::orders::Orders;
+use crate::process::machine::Machine;
+pub use crate::process::open_path::open_path;
+use crate::process::orders::{Confined, Orders};
 use crate::process::published::Published;
 use crate::process::reap::Children;
 use crate::process::receipt::ReceiptStore;
@@ -52,11 +59,24 @@ pub struct Linux {
     pub keyring: PathBuf,
     /// What the machine adds to environments.
     pub around: Surroundings,
-    /// The profile's numbers.
-    pub limits: &'static Limits,
+    /// What the machine can do for a task.
+    pub machine: Machine,
+    /// The numbers in force.
+    pub limits: Limits,
 }
 
 impl Linux {
+    /// What the shim is told about a confinement. The error says what has gone since it was looked at.
+    fn confined(&self, attempt: AttemptId, confinement: &Confinement) -> Result<Confined, String> {
+        let account = confinement.run_as.as_ref().map(Account::find).transpose()?.filter(|account| !account.is_own());
+        Ok(Confined {
+            groups: self.machine.groups.plan(attempt, &confinement.requires),
+            account: account.map(|account| (account.uid, account.gid, account.groups)),
+            nice: confinement.nice,
+            oom_score_adj: confinement.oom_score_adj,
+        })
+    }
+
     /// The cap of one log: the task's own wish below the profile's, and at most a share of the device.
     fn log_cap(&self, wanted_bytes: Option<i64>, total_bytes: u64) -> u64 {
         let profile = self.limits.attempt_log_bytes.min(total_bytes / limits::LOG_SHARE_ATTEMPT);
@@ -102,8 +122,33 @@ impl Host for Linux {
         Some(LogGrant { artifact: place.artifact, folder: place.shard_dir, bytes_max })
     }
 
+    fn unfit(&self, command: &Command) -> Option<Unfit> {
+        let confinement = &command.confinement;
+        let here = &self.machine.capabilities;
+        let missing = confinement.needs().find_map(|need| Some((need, here.why_missing(need)?)));
+        let account = match confinement.run_as.as_ref().map(Account::find) {
+            Some(Err(why)) => return Some(Unfit { code: RUN_AS_UNKNOWN, summary: why }),
+            other => other.and_then(Result::ok),
+        };
+        let missing = missing.or_else(|| {
+            account.filter(|account| !account.is_own())?;
+            Some((Capability::RunAs, here.why_missing(Capability::RunAs)?))
+        });
+        missing.map(|(need, why)| Unfit {
+            code: EXECUTOR_CAPABILITY_UNAVAILABLE,
+            summary: format!("the task needs {}, which is missing here: {why}", need.word()),
+        })
+    }
+
+    fn clear_groups(&self, is_known: &dyn Fn(AttemptId) -> bool) {
+        self.machine.groups.remove_stale(is_known);
+    }
+
     fn environment(&self, of: &EnvironmentOf<'_>) -> Vec<(String, String)> {
-        isolated(&self.around, of)
+        let account = of.command.confinement.run_as.as_ref().and_then(|run_as| Account::find(run_as).ok());
+        let person = account.as_ref();
+        let person = person.map(|user| Person { name: &user.name, home: &user.home, shell: &user.shell });
+        environment(&self.around, person, of)
     }
 
     fn open_secrets(&self, envelopes: &[Envelope]) -> Result<Vec<Value>, NotOpened> {
@@ -121,6 +166,10 @@ impl Host for Linux {
         let receipt_dir = match self.receipts.shard_dir(launch.attempt) {
             Ok(folder) => folder,
             Err(error) => return reply(Err(LaunchFailure(format!("the receipt's folder could not be made: {error}")))),
+        };
+        let confined = match self.confined(launch.attempt, &launch.confinement) {
+            Ok(confined) => confined,
+            Err(why) => return reply(Err(LaunchFailure(why))),
         };
         let redact = if launch.redact { &*launch.secrets } else { &[] };
         let redact = redact.iter().filter_map(|(variable, secret)| {
@@ -145,6 +194,7 @@ impl Host for Linux {
             leftovers: launch.leftovers,
             has_secrets: !launch.secrets.is_empty(),
             redact,
+            confined,
         };
         let reply = move |outcome: Result<Held, process::launch::LaunchFailure>| {
             reply(match outcome {
@@ -305,11 +355,14 @@ impl Hold for Held {
 /// of its own; a log with a hole says so beside whatever the exit was.
 fn translate(receipt: &process::receipt::Receipt) -> Receipt {
     let start_error = receipt.start_error.as_ref();
-    let error_code = match (start_error, receipt.log_complete) {
-        (Some(_), _) => Some(crate::model::word::EXECUTOR_START_FAILED.to_owned()),
-        (None, false) => Some(LOG_WRITE_FAILED.to_owned()),
-        (None, true) => None,
+    let oom = receipt.out_of_memory;
+    let error_code = match (start_error, oom, receipt.log_complete) {
+        (Some(_), ..) => Some(crate::model::word::EXECUTOR_START_FAILED.to_owned()),
+        (None, Some(_), _) => Some(OUT_OF_MEMORY.to_owned()),
+        (None, None, false) => Some(LOG_WRITE_FAILED.to_owned()),
+        (None, None, true) => None,
     };
+    let oom = oom.map(|oom| format!("out of memory, its limit was {}", size::text(oom.limit_bytes)));
     Receipt {
         run: receipt.run,
         attempt: receipt.attempt,
@@ -321,7 +374,7 @@ fn translate(receipt: &process::receipt::Receipt) -> Receipt {
             exit_code: Some(receipt.exit_code),
             signal: receipt.signal,
             error_code,
-            error_summary: start_error.map(ToString::to_string),
+            error_summary: start_error.map(ToString::to_string).or(oom),
             log_complete: Some(receipt.log_complete),
             leftovers: Some(i64::from(receipt.leftovers)),
             unproven: false,

@@ -4,7 +4,7 @@
 use super::board::WaitReason;
 use super::engine::{Door, Engine};
 use super::finish::LOOK_MS;
-use super::host::{EnvironmentOf, Hold, Host, Launch, LaunchFailure};
+use super::host::{EnvironmentOf, Hold, Host, Launch, LaunchFailure, Unfit};
 use super::inbox::Message;
 use super::place::{Failure, Phase, Place, ReceiptBy, Start, StopStep};
 use super::token;
@@ -36,6 +36,12 @@ impl<H: Host> Engine<H> {
             self.post_failure(attempt);
             return Ok(());
         };
+        if let Some(Unfit { code, summary }) = self.host.unfit(command) {
+            let why = Failure { code, summary };
+            self.places.insert(attempt, Place::new(run, Phase::Failing { why }));
+            self.post_failure(attempt);
+            return Ok(());
+        }
         if command.secrets().is_empty() {
             return self.materialise(candidate, Vec::new());
         }
@@ -151,6 +157,7 @@ impl<H: Host> Engine<H> {
             leftovers: command.leftovers,
             secrets: named.collect(),
             redact: command.redact,
+            confinement: command.confinement.clone(),
         };
         let inbox = self.inbox.clone();
         place.phase = Phase::Launching;

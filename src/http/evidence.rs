@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 pub const SCHEMA: &str = "qinglong/run-resolution@v1";
 
 /// `GET /api/v3/projects/{project}/runs/{run}/evidence`, `run.read`: `200 {evidence: {runId, taskId, status,
-/// version, cancelReason?, undecided: null | {reason, sinceMs}, attempts: [{id, number, status,
+/// version, cancelReason?, errorCode?, undecided: null | {reason, sinceMs}, attempts: [{id, number, status,
 /// startedAtMs, receipt, quarantined, process}], next, resolution}}`. `attempts` are the active ones.
 /// `receipt`: `found`, `absent`, `invalid`, `unavailable`; `process`: `running`, `gone`, `invalid` (the
 /// handle), `unavailable`, `none` (no handle). `next`: `watched`, `look_again`, `kill_again`,
@@ -52,6 +52,9 @@ pub fn shape(evidence: &Evidence) -> Value {
         "next": evidence.next().word(),
         "resolution": evidence.objection().map_or("allowed", Objection::word),
     });
+    if let Some(code) = &run.error_code {
+        shown["errorCode"] = code.as_str().into();
+    }
     if run.cancel_requested_at_ms.is_some() {
         shown["cancelReason"] = run.cancel_reason.map(CancelReason::word).into();
     }

@@ -11,8 +11,10 @@ use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
 use crate::execution::evidence::Look;
 use crate::execution::logs::LogRead;
+use crate::model::capability::Capabilities;
 use crate::model::id::{AttemptId, Uuid};
 use crate::model::limits::{Limits, Profile, RESPONSE_BYTES_MAX};
+use crate::model::settings::InForce;
 use crate::model::word;
 use crate::store::Store;
 use std::fmt;
@@ -30,8 +32,12 @@ pub struct Parts {
     pub pepper: Pepper,
     /// Which profile's numbers these are.
     pub profile: Profile,
-    /// The numbers in force, settings included.
+    /// The numbers as they were at the start; those that may change meanwhile are in `settings`.
     pub limits: &'static Limits,
+    /// What the machine can do for a task.
+    pub capabilities: Arc<Capabilities>,
+    /// The settings in force.
+    pub settings: Arc<InForce>,
     /// What the engine shows of itself.
     pub board: Arc<Board>,
     /// Where the keys of secrets are.
@@ -58,6 +64,8 @@ pub struct Api {
     pub(super) authenticator: Authenticator,
     pub(super) profile: Profile,
     pub(super) limits: &'static Limits,
+    pub(super) capabilities: Arc<Capabilities>,
+    pub(super) settings: Arc<InForce>,
     pub(super) board: Arc<Board>,
     /// Taken by whoever seals: no key may go between a sealing and its commit.
     pub(super) keyring: Mutex<PathBuf>,
@@ -132,6 +140,8 @@ impl Api {
             store: parts.store,
             profile: parts.profile,
             limits: parts.limits,
+            capabilities: parts.capabilities,
+            settings: parts.settings,
             board: parts.board,
             keyring: Mutex::new(parts.keyring),
             logs: parts.logs,

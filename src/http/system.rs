@@ -6,6 +6,8 @@ use super::message::{Answer, Request};
 use super::service::Api;
 use super::wire::unavailable;
 use crate::execution::board::WaitReason;
+use crate::model::capability::Capability;
+use crate::model::settings::Settings;
 use crate::model::{command, limits, trigger, word};
 use crate::store::StoreError;
 use crate::store::runs::{CountRuns, RunCounts};
@@ -49,7 +51,7 @@ pub(super) fn health(api: &Api) -> Answer {
 /// `GET /api/v3/capabilities`, public: `200 {version, profile, auth: "bearer", features: [word],
 /// specSchemas: [schema], budgets: {name: number}}`.
 pub(super) fn capabilities(api: &Api) -> Answer {
-    let l = api.limits;
+    let l = api.settings.get().limits();
     Answer::json(
         200,
         &json!({
@@ -79,10 +81,13 @@ pub(super) fn capabilities(api: &Api) -> Answer {
 /// `GET /api/v3/projects/{project}/status`, `project.read`: `200 {status: {version, profile,
 /// uptimeMs, listen: "address:port" | null, runs: {queued, active, lost}, activeAttempts,
 /// activeAttemptsMax, queuedRunsMax, waitReason, clock, storage, undecided: {count, runs: [{runId,
-/// attemptId, reason, sinceMs}]}, allowedReads}}`; at most 64 undecided runs are listed. `listen` is the TCP address; null =
+/// attemptId, reason, sinceMs}]}, machine: {can: [word], cannot: {word: why}}, allowedReads,
+/// settings: {KEY: {value, from}}}}`; at most 64 undecided runs are listed. `listen` is the TCP address; null =
 /// the socket in the state folder only. `allowedReads` counts since the start.
 pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<Answer, Answer> {
     let counts = counts(api)?;
+    let settings = api.settings.get();
+    let limits = settings.limits();
     Ok(Answer::json(
         200,
         &json!({"status": {
@@ -92,8 +97,8 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
             "listen": api.listen.get().map(ToString::to_string),
             "runs": runs(counts),
             "activeAttempts": api.board.active(),
-            "activeAttemptsMax": api.limits.active_attempts,
-            "queuedRunsMax": api.limits.queued_runs,
+            "activeAttemptsMax": limits.active_attempts,
+            "queuedRunsMax": limits.queued_runs,
             "waitReason": wait_reason(api),
             "clock": clock(api),
             "storage": storage(api),
@@ -101,9 +106,22 @@ pub(super) fn status(api: &Api, _request: &Request, _who: &Admitted) -> Result<A
                 "count": api.board.undecided_count(),
                 "runs": api.board.undecided(limits::PAGE_MAX).iter().map(undecided).collect::<Vec<_>>(),
             },
+            "machine": {
+                "can": api.capabilities.present().map(Capability::word).collect::<Vec<_>>(),
+                "cannot": Value::Object(
+                    api.capabilities.missing().map(|(one, why)| (one.word().to_owned(), why.into())).collect(),
+                ),
+            },
             "allowedReads": api.allowed_reads(),
+            "settings": shown(&settings),
         }}),
     ))
+}
+
+/// `{key: {value, from: "flag" | "file" | "profile" | "default"}}`
+fn shown(settings: &Settings) -> Value {
+    let all = settings.shown().into_iter();
+    all.map(|(key, value, source)| (key.to_owned(), json!({"value": value, "from": source.word()}))).collect()
 }
 
 /// Whether the store could do what the engine asked it for last.

@@ -1,9 +1,10 @@
 //! `qinglong/command@v1`: what a task runs, checked and in its one canonical form
 //! (spec/control section 3, design D14).
 //!
-//! A field whose machinery is not built yet is refused by name, never ignored: a timeout that is
-//! accepted and not kept would be a lie.
+//! A field that is not known is refused by name, never ignored: a timeout that is accepted and not
+//! kept would be a lie.
 
+use super::confinement::Confinement;
 use super::limits;
 use super::name::is_variable_name;
 use super::retry::Retry;
@@ -94,12 +95,16 @@ pub struct Command {
     pub retry: Option<Retry>,
     /// Whether a secret's value is replaced where the task prints it.
     pub redact: bool,
+    /// Whether it gets the daemon's own environment too (`environmentPolicy: "inherit"`).
+    pub inherit: bool,
+    /// How it is held apart from the rest of the machine.
+    pub confinement: Confinement,
 }
 
 /// Why a spec was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecError {
-    /// The field is known but what it asks for is not built.
+    /// The field is known but this version does not have what it asks for.
     Unsupported {
         /// The field's path.
         field: &'static str,
@@ -122,28 +127,22 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// What becomes of a field of `config`.
-enum Field {
-    Taken,
-    NotBuilt,
-}
-
 /// Every field of `config` there is. A test walks this list: each accepted field has a behaviour.
-const FIELDS: &[(&str, Field)] = &[
-    ("command", Field::Taken),
-    ("environment", Field::Taken),
-    ("environmentPolicy", Field::Taken),
-    ("workingDirectory", Field::Taken),
-    ("terminationGraceMs", Field::Taken),
-    ("logBytes", Field::Taken),
-    ("timeoutMs", Field::Taken),
-    ("leftovers", Field::Taken),
-    ("retry", Field::Taken),
-    ("requires", Field::NotBuilt),
-    ("runAs", Field::NotBuilt),
-    ("nice", Field::NotBuilt),
-    ("oomScoreAdj", Field::NotBuilt),
-    ("redact", Field::Taken),
+const FIELDS: &[&str] = &[
+    "command",
+    "environment",
+    "environmentPolicy",
+    "workingDirectory",
+    "terminationGraceMs",
+    "logBytes",
+    "timeoutMs",
+    "leftovers",
+    "retry",
+    "requires",
+    "runAs",
+    "nice",
+    "oomScoreAdj",
+    "redact",
 ];
 
 fn invalid<T>(field: impl Into<String>, why: impl Into<String>) -> Result<T, SpecError> {
@@ -166,17 +165,15 @@ impl Command {
             return invalid("spec.config", "must be an object");
         };
         for key in config.keys() {
-            match FIELDS.iter().find(|(name, _)| name == key) {
-                Some((_, Field::Taken)) => {}
-                Some((field, Field::NotBuilt)) => return Err(SpecError::Unsupported { field }),
-                None => return invalid(key, format!("unknown field; the nearest known one is `{}`", nearest(key))),
+            if !FIELDS.contains(&key.as_str()) {
+                return invalid(key, format!("unknown field; the nearest known one is `{}`", nearest(key)));
             }
         }
-        match config.get("environmentPolicy").map(Value::as_str) {
-            None | Some(Some("isolated")) => {}
-            Some(Some("inherit")) => return Err(SpecError::Unsupported { field: "environmentPolicy \"inherit\"" }),
-            Some(_) => return invalid("environmentPolicy", "must be \"isolated\""),
-        }
+        let inherit = match config.get("environmentPolicy").map(Value::as_str) {
+            None | Some(Some("isolated")) => false,
+            Some(Some("inherit")) => true,
+            Some(_) => return invalid("environmentPolicy", "must be \"isolated\" or \"inherit\""),
+        };
         let command = Self {
             program: program(config.get("command"))?,
             environment: environment(config.get("environment"))?,
@@ -188,6 +185,8 @@ impl Command {
             leftovers: leftovers(config.get("leftovers"))?,
             retry: config.get("retry").map(retry).transpose()?,
             redact: flag(config, "redact")?.unwrap_or(true),
+            inherit,
+            confinement: Confinement::read(config).map_err(|(field, why)| SpecError::Invalid { field, why })?,
         };
         if command.to_spec().to_string().len() > limits::SPEC_BYTES_MAX {
             return invalid("spec", format!("longer than {} bytes in all", limits::SPEC_BYTES_MAX));
@@ -212,7 +211,7 @@ impl Command {
             EnvValue::Secret(secret) => json!({"name": name, "kind": "secret", "secretRef": secret.to_string()}),
         });
         config.insert("environment".into(), entries.collect());
-        config.insert("environmentPolicy".into(), "isolated".into());
+        config.insert("environmentPolicy".into(), if self.inherit { "inherit" } else { "isolated" }.into());
         config.insert("leftovers".into(), self.leftovers.word().into());
         config.insert("terminationGraceMs".into(), self.grace_ms.into());
         if let Some(path) = &self.working_directory {
@@ -231,6 +230,7 @@ impl Command {
         if !self.redact {
             config.insert("redact".into(), false.into());
         }
+        self.confinement.write(&mut config);
         json!({"schema": SCHEMA, "config": config})
     }
 
@@ -443,7 +443,7 @@ fn nearest(key: &str) -> &'static str {
         let back = name.bytes().rev().zip(key.bytes().rev()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
         front + back
     };
-    FIELDS.iter().map(|(name, _)| *name).max_by_key(|name| alike(name)).unwrap_or("command")
+    FIELDS.iter().copied().max_by_key(|name| alike(name)).unwrap_or("command")
 }
 
 #[cfg(test)]
@@ -489,21 +489,40 @@ mod tests {
     }
 
     #[test]
-    fn every_known_field_is_taken_or_refused_by_its_name() {
+    fn every_known_field_names_itself_when_it_is_wrong() {
         let with = |field: &str, value: Value| {
             let mut config = json!({"command": {"kind": "shell", "command": "true"}});
             config[field] = value;
             config
         };
-        for (field, fate) in FIELDS {
+        for field in FIELDS {
             let words = refusal(&with(field, json!({"nonsense": 1})));
-            assert!(words.contains(field) || *field == "command", "{field}: {words}");
-            assert_eq!(words.contains("not supported"), matches!(fate, Field::NotBuilt), "{field}: {words}");
+            assert!(words.contains(field), "{field}: {words}");
         }
-        assert!(refusal(&with("environmentPolicy", json!("inherit"))).contains("not supported"));
         let secret = with("environment", json!([{"name": "A", "kind": "secret", "secretRef": "x"}]));
         assert!(refusal(&secret).contains("environment[0].secretRef: A: must be a canonical"));
         assert!(refusal(&with("timeOutMs", json!(1))).contains("`timeoutMs`"));
+    }
+
+    #[test]
+    fn what_confines_is_said_only_when_given_so_that_old_digests_stay() {
+        let Ok(plain) = Command::from_spec(&spec(&json!({"command": {"kind": "shell", "command": "true"}}))) else {
+            panic!("refused")
+        };
+        let known: Vec<_> = plain.to_spec()["config"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(known, ["command", "environment", "environmentPolicy", "leftovers", "terminationGraceMs"]);
+        let full = spec(&json!({
+            "command": {"kind": "shell", "command": "true"}, "environmentPolicy": "inherit", "nice": 5,
+            "oomScoreAdj": -5, "runAs": "u:g", "requires": {"memoryBytes": 8_388_608, "pids": 5, "cpuPercent": 50},
+        }));
+        let Ok(command) = Command::from_spec(&full) else { panic!("refused") };
+        assert!(command.inherit && command.confinement.nice == Some(5));
+        for (field, value) in full["config"].as_object().unwrap() {
+            if field != "command" {
+                assert_eq!(command.to_spec()["config"][field], *value, "{field}");
+            }
+        }
+        assert!(Command::from_spec(&command.to_spec()).is_ok_and(|again| again == command));
     }
 
     #[test]

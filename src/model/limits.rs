@@ -20,7 +20,7 @@ pub enum Profile {
 }
 
 /// What differs by profile.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Attempts that may be claimed, starting or running at once. Each costs a shim and the user's
     /// processes; 4 leave room in 64 PIDs (design D17).
@@ -74,6 +74,12 @@ pub struct Limits {
     /// Free space below which logs are kept for [`LOG_AGE_PRESSED_MS`] only, unless
     /// [`LOG_SHARE_PRESSURE`] of the file system is less (spec/execution section 9).
     pub log_pressure_bytes: u64,
+    /// Ended Runs that are kept, the newest ones (design D11).
+    pub runs_kept: i64,
+    /// How long ended Runs are kept (design D11).
+    pub run_age_ms: i64,
+    /// Audit rows that are kept for each project, the newest ones (design D11).
+    pub audit_kept: usize,
 }
 
 /// The router's numbers.
@@ -101,6 +107,9 @@ pub const EDGE: Limits = Limits {
     receipt_wait_ms: DAY_MS,
     log_age_ms: 7 * DAY_MS,
     log_pressure_bytes: 64 * MIB,
+    runs_kept: RUNS_KEPT,
+    run_age_ms: RUN_AGE_MS,
+    audit_kept: AUDIT_KEPT,
 };
 
 /// The small server's numbers.
@@ -128,6 +137,9 @@ pub const STANDALONE: Limits = Limits {
     receipt_wait_ms: HOUR_MS,
     log_age_ms: 30 * DAY_MS,
     log_pressure_bytes: 256 * MIB,
+    runs_kept: RUNS_KEPT,
+    run_age_ms: RUN_AGE_MS,
+    audit_kept: AUDIT_KEPT,
 };
 
 impl Profile {
@@ -254,8 +266,11 @@ pub const SWEEP_ROUNDS: u32 = 40;
 /// process that is just ending shows no environment either.
 pub const UNPROVEN_ROUNDS: u32 = 3;
 /// How long a daemon that is told to stop waits for its tasks, to end by themselves or in the grace
-/// of their stop: less than the 90 s after which systemd kills a service, its shims included.
+/// of their stop: less than the 90 s after which systemd kills a service unless its unit says otherwise.
 pub const STOP_MS_MAX: u64 = 60_000;
+/// From SIGTERM to the daemon's end at most: accepted requests, running tasks, their KILL, half-done
+/// starts and what the store still has to write. Every init script waits longer before it kills.
+pub const STOP_BOUND_MS: u64 = HTTP_DRAIN_MS + STOP_MS_MAX + 2 * KILL_WAIT_MS + LAUNCH_MS_MAX + STORE_WAIT_MS;
 /// Looks at /proc for new descendants in one stop (design D6).
 pub const CLOSURE_PASSES_MAX: usize = 20;
 /// A durable handle's text (design D5).
@@ -340,14 +355,14 @@ pub const LOG_SHARE_TOTAL: u64 = 10;
 pub const LOG_SHARE_MEMORY: u64 = 16;
 /// Ended Runs whose logs are looked at in one step; a look is two system calls a log.
 pub const LOG_PAGE: usize = 64;
-/// Ended Runs that are kept, the newest ones (design D11).
+/// Ended Runs that are kept, the newest ones, when nothing else is set (design D11).
 pub const RUNS_KEPT: i64 = 10_000;
-/// How long ended Runs are kept (design D11).
+/// How long ended Runs are kept when nothing else is set (design D11).
 pub const RUN_AGE_MS: i64 = 90 * DAY_MS;
 /// Lost Runs that stay lost, the newest ones: nobody may ever settle them, and each keeps its rows and its
 /// log. Those beyond are closed as failed, so that they age like every ended Run.
 pub const LOST_RUNS_KEPT: usize = 256;
-/// Audit rows that are kept for each project, the newest ones (design D11).
+/// Audit rows that are kept for each project when nothing else is set, the newest ones (design D11).
 pub const AUDIT_KEPT: usize = 10_000;
 /// Audit rows that one transaction removes.
 pub const AUDIT_TRIM_PAGE: usize = 64;
@@ -464,6 +479,17 @@ pub const CLI_ROWS_MAX: usize = 10_000;
 /// Columns of one cell in a table for people.
 pub const CELL_COLUMNS_MAX: usize = 60;
 
+// ---- Configuration ------------------------------------------------------------------------------
+
+/// The configuration file. All of its keys with long paths take 10 KiB.
+pub const CONFIG_BYTES_MAX: usize = 64 * 1024;
+/// A folder's path in the configuration: a quarter of what the kernel takes, so that files below it fit.
+pub const FOLDER_BYTES_MAX: usize = 1024;
+/// How long one look of `doctor` may take. A dead network file system never answers.
+pub const DOCTOR_LOOK_MS: u64 = 3_000;
+/// How long all of them may take together.
+pub const DOCTOR_MS: u64 = 10_000;
+
 // What must hold between the numbers, so that a changed one cannot break another unseen.
 const _: () = {
     assert!(HEAD_BYTES_MAX + TASK_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
@@ -472,7 +498,7 @@ const _: () = {
     assert!(QUERY_VALUE_BYTES_MAX > (SUBJECT_ID_BYTES_MAX + 11) * 4 / 3);
     assert!(REQUEST_BYTES_MAX * 4 <= GATE_BYTES_MAX);
     assert!(GATE_CHUNK_BYTES * 4 <= GATE_STACK_BYTES);
-    assert!(COMMAND_BYTES_MAX + RESOLVED_ENV_BYTES_MAX + ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
+    assert!(COMMAND_BYTES_MAX + RESOLVED_ENV_BYTES_MAX + ENV_BYTES_MAX + INHERITED_ENV_BYTES_MAX <= ORDERS_BYTES_MAX);
     assert!(SECRET_BODY_BYTES_MAX <= REQUEST_BYTES_MAX);
     assert!(STORE_BATCH <= STORE_QUEUE);
     assert!(STANDALONE.active_attempts <= LAUNCH_QUEUE);
@@ -512,3 +538,31 @@ pub const KEYRING_KEYS_MAX: usize = 16;
 pub const REKEY_PAGE: usize = 16;
 /// The body that carries a secret: every character of the value escaped, and what stands around it.
 pub const SECRET_BODY_BYTES_MAX: usize = 6 * SECRET_BYTES_MAX + 1024;
+
+// ---- What a task may ask of the machine ---------------------------------------------------------
+
+/// The least memory a task may be held to: a shell needs about this much to say that it has too little.
+pub const TASK_MEMORY_BYTES_MIN: i64 = 1024 * 1024;
+/// The most, far beyond any machine; what is more would be no limit.
+pub const TASK_MEMORY_BYTES_MAX: i64 = 1 << 50;
+/// The most processes and threads a task may be held to: what Linux can count (`PID_MAX_LIMIT`).
+pub const TASK_PIDS_MAX: i64 = 4_194_304;
+/// The most processor time a task may be held to, in percent of one core: 1,024 cores.
+pub const TASK_CPU_PERCENT_MAX: i64 = 102_400;
+/// Over this time a share of the processor is counted: the kernel's own default.
+pub const CPU_PERIOD_US: i64 = 100_000;
+/// A user's or group's name: what `useradd` takes is 32, a directory service may have longer ones.
+pub const ACCOUNT_BYTES_MAX: usize = 64;
+/// Further groups of a user that a task runs as; who is in more keeps these (`NGROUPS_MAX` was 32 once).
+pub const SUPPLEMENTARY_GROUPS_MAX: usize = 64;
+/// The daemon's own environment, as far as a task may inherit it.
+pub const INHERITED_ENV_BYTES_MAX: usize = 64 * 1024;
+/// How ready the out-of-memory killer is to take the daemon and its shims (-1000..=1000): after
+/// everything else, and still not never, because one that has gone wrong should be taken then.
+pub const OWN_OOM_SCORE_ADJ: i32 = -900;
+/// Groups of Attempts that are gone, looked at in one go of housekeeping.
+pub const STALE_GROUPS_PAGE: usize = 64;
+/// How often a group that has just become empty is tried to be removed: the kernel may take a moment.
+pub const GROUP_REMOVE_TRIES: u32 = 20;
+/// Between two such tries.
+pub const GROUP_REMOVE_PAUSE_MS: u64 = 5;

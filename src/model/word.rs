@@ -269,3 +269,9 @@ pub const RESOLVED_LOST: &str = "RUN_RESOLVED_LOST";
 pub const LOST_RETRY_DISABLED: &str = "RUN_LOST_RETRY_DISABLED";
 /// The log has a hole because writing to it failed.
 pub const LOG_WRITE_FAILED: &str = "LOG_WRITE_FAILED";
+/// The machine cannot do what the task requires of it (seed 003 section 7).
+pub const EXECUTOR_CAPABILITY_UNAVAILABLE: &str = "EXECUTOR_CAPABILITY_UNAVAILABLE";
+/// The user or group that the task is to run as is not there.
+pub const RUN_AS_UNKNOWN: &str = "RUN_AS_UNKNOWN";
+/// The kernel killed something of the task because memory ran out.
+pub const OUT_OF_MEMORY: &str = "OUT_OF_MEMORY";

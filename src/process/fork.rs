@@ -120,6 +120,12 @@ pub(super) fn exec(program: &CStr, argv: &[&CStr], environment: &[&CStr]) -> i32
 /// Whether this process can read /proc/<pid>/stat of a child that made itself undumpable: not so for
 /// a user other than root under hidepid=2, where shims must stay dumpable to be recognised.
 pub(super) fn can_see_undumpable_children() -> io::Result<bool> {
+    throwaway(|pid| stat::read(pid).is_ok_and(|stat| stat.pid == pid)).map(|(seen, _)| seen)
+}
+
+/// Forks an undumpable child that does nothing while `look` looks at it, and then tries to become
+/// another user. Answers what was seen, and whether it could.
+pub(super) fn throwaway<T>(look: impl FnOnce(i32) -> T) -> io::Result<(T, bool)> {
     let (mut ready, ready_child) = io::pipe()?;
     let (hold_child, hold) = io::pipe()?;
     let old = signals::block_for_fork();
@@ -135,17 +141,23 @@ pub(super) fn can_see_undumpable_children() -> io::Result<bool> {
     }
     drop(ready_child);
     let told = io::Read::read_exact(&mut ready, &mut [0]);
-    let seen = stat::read(pid).is_ok_and(|stat| stat.pid == pid);
+    let seen = look(pid);
     drop(hold);
-    while matches!(wait::one(pid), Ok(wait::Waited::Alive)) {
+    loop {
+        match wait::one(pid) {
+            Ok(wait::Waited::Alive) => {}
+            Ok(wait::Waited::Gone(_, ended)) => return told.map(|()| (seen, ended.exit_code() == 0)),
+            _ => return told.map(|()| (seen, false)),
+        }
         // The child ends as soon as it sees the closed pipe; its own end of `ready` closes with it.
         let mut look = [super::poll::readable(ready.as_fd())];
         super::poll::wait(&mut look, Some(1))?;
     }
-    told.map(|()| seen)
 }
 
 fn probe_child(ready: RawFd, hold: RawFd) -> ! {
+    /// Any user but root and ourselves; it is there in every user namespace that can change users.
+    const OTHER: u32 = 1;
     let _ = own::become_undumpable();
     let keep = |from| Place { from, until_exec: false };
     // Its copies of the parent's ends go with the rest, or it would wait for itself; so would two that
@@ -155,7 +167,7 @@ fn probe_child(ready: RawFd, hold: RawFd) -> ! {
         let _ = fd::write_all(0, &[1]);
         let _ = fd::read_full(1, &mut [0]);
     }
-    own::exit_now(0)
+    own::exit_now(i32::from(own::become_user(OTHER, OTHER, &[OTHER]).is_err()))
 }
 
 #[cfg(test)]

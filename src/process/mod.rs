@@ -3,7 +3,9 @@
 //! Knows no states and no SQL. Two processes share this code: the daemon, and the shim that it makes of
 //! its own binary. `unsafe` stays in the leaf files here, one system call or two at a time.
 
+pub mod account;
 pub mod adopted;
+pub mod cgroup;
 pub mod clock;
 pub mod crash;
 mod fact;
@@ -13,12 +15,15 @@ pub mod handle;
 pub mod identity;
 pub mod launch;
 pub mod log;
+pub mod machine;
 mod memory;
+pub mod open_path;
 pub mod orders;
 mod own;
 pub mod pidfd;
 pub mod poll;
 mod private;
+pub mod probe;
 pub mod publish;
 pub mod published;
 pub mod reap;

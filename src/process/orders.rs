@@ -4,6 +4,7 @@
 //! the rest. Integers are little-endian. Texts carry their length and end in NUL, so that they can be
 //! handed to exec where they lie. Both sides are the same binary; the version only guards against mistakes.
 
+use super::cgroup::{OomCount, Plan, PlanView};
 use super::step::{LaunchFailure, LaunchStep};
 use crate::model::command::Leftovers;
 use crate::model::id::{AttemptId, RunId, Uuid};
@@ -12,12 +13,16 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-const MAGIC: [u8; 4] = *b"QLO3";
+const MAGIC: [u8; 4] = *b"QLO4";
 /// Bytes of the header: magic, flags, length of the body.
 pub(super) const HEADER_BYTES: usize = 12;
 const FLAG_DUMPABLE: u32 = 1;
 const FLAG_KEEP: u64 = 1;
 const FLAG_SECRETS: u64 = 2;
+const FLAG_ACCOUNT: u64 = 4;
+const FLAG_NICE: u64 = 8;
+const FLAG_OOM: u64 = 16;
+const FLAGS: u64 = 31;
 
 /// One launch. It holds the callback token and the user's environment, so it has no `Debug` and is
 /// wiped when dropped.
@@ -54,6 +59,63 @@ pub struct Orders {
     pub has_secrets: bool,
     /// Whose values are replaced in the log: each one's place in `env`, and the name to put there.
     pub redact: Vec<(usize, String)>,
+    /// How it is held apart from the rest of the machine.
+    pub confined: Confined,
+}
+
+/// How a task is held apart from the rest of the machine.
+#[derive(Clone, Default)]
+pub struct Confined {
+    /// The groups that limit it.
+    pub groups: Vec<Plan>,
+    /// The user, the group and further groups it gets; the shim's own when absent.
+    pub account: Option<(u32, u32, Vec<u32>)>,
+    /// Its nice value; the shim's own when absent.
+    pub nice: Option<i32>,
+    /// Its weight for the out-of-memory killer; 0 when absent, and then only as far as it can be had.
+    pub oom_score_adj: Option<i32>,
+}
+
+impl Confined {
+    fn flags(&self) -> u64 {
+        let flag = |is_there: bool, flag| if is_there { flag } else { 0 };
+        flag(self.account.is_some(), FLAG_ACCOUNT)
+            | flag(self.nice.is_some(), FLAG_NICE)
+            | flag(self.oom_score_adj.is_some(), FLAG_OOM)
+    }
+
+    fn pack(&self, out: &mut Packer) {
+        for number in [self.nice, self.oom_score_adj].into_iter().flatten() {
+            out.count(number as usize);
+        }
+        if let Some((uid, gid, groups)) = &self.account {
+            let ids = [*uid as usize, *gid as usize, groups.len()];
+            for id in ids.into_iter().chain(groups.iter().map(|group| *group as usize)) {
+                out.count(id);
+            }
+        }
+        out.count(self.groups.len());
+        for group in &self.groups {
+            out.text(&[group.folder.as_os_str().as_bytes()]);
+            out.count(group.oom as usize);
+            out.count(group.settings.len());
+            for setting in &group.settings {
+                out.text(&[setting.file.as_bytes()]);
+                out.text(&[setting.value.as_bytes()]);
+            }
+        }
+    }
+
+    fn packed_len(&self) -> usize {
+        let ids = self.account.as_ref().map_or(0, |(_, _, groups)| 3 + groups.len());
+        let numbers = [self.nice, self.oom_score_adj].iter().flatten().count() + ids + 1;
+        let group = |group: &Plan| {
+            let settings = group.settings.iter();
+            let settings = settings.map(|setting| setting.file.len() + setting.value.len() + 2 * AROUND);
+            group.folder.as_os_str().len() + AROUND + 2 * 4 + settings.sum::<usize>()
+        };
+        numbers * 4 + self.groups.iter().map(group).sum::<usize>()
+    }
 }
 
 impl Drop for Orders {
@@ -90,7 +152,8 @@ pub(super) fn pack(orders: &Orders, manner: Manner<'_>) -> Result<Vec<u8>, Launc
     out.0.extend(orders.sequence.to_le_bytes());
     out.0.extend(orders.token);
     let keep = if orders.leftovers == Leftovers::Keep { FLAG_KEEP } else { 0 };
-    let flags = keep | if orders.has_secrets { FLAG_SECRETS } else { 0 };
+    let secrets = if orders.has_secrets { FLAG_SECRETS } else { 0 };
+    let flags = keep | secrets | orders.confined.flags();
     for number in [orders.log_bytes_max, orders.grace_ms, orders.drain_grace_ms, flags] {
         out.0.extend(number.to_le_bytes());
     }
@@ -108,6 +171,7 @@ pub(super) fn pack(orders: &Orders, manner: Manner<'_>) -> Result<Vec<u8>, Launc
         out.count(*at);
         out.text(&[name.as_bytes()]);
     }
+    orders.confined.pack(&mut out);
 
     let mut packed = out.0;
     let length = packed.len() - HEADER_BYTES;
@@ -122,16 +186,19 @@ pub(super) fn pack(orders: &Orders, manner: Manner<'_>) -> Result<Vec<u8>, Launc
     Ok(packed)
 }
 
+/// What every text takes beside itself: its length and the NUL.
+const AROUND: usize = 5;
+
 /// Counted first, so that no half of a secret is left behind by a growing buffer.
 fn packed_len(orders: &Orders, manner: Manner<'_>) -> usize {
     const NUMBERS: usize = 16 + 16 + 8 + 32 + 4 * 8 + 3 * 4;
-    const AROUND: usize = 5;
     let dirs = orders.receipt_dir.as_os_str().len() + orders.log_dir.as_os_str().len();
     let fixed = manner.crash_at.len() + dirs + orders.log_artifact.len() + orders.cwd.as_ref().map_or(1, String::len);
     let args = orders.argv.iter().map(|arg| arg.len() + AROUND);
     let env = orders.env.iter().map(|(name, value)| name.len() + 1 + value.len() + AROUND);
     let redact = orders.redact.iter().map(|(_, name)| name.len() + 4 + AROUND);
-    NUMBERS + fixed + 5 * AROUND + args.sum::<usize>() + env.sum::<usize>() + redact.sum::<usize>()
+    let lists = args.sum::<usize>() + env.sum::<usize>() + redact.sum::<usize>();
+    NUMBERS + fixed + 5 * AROUND + lists + orders.confined.packed_len()
 }
 
 struct Packer(Vec<u8>);
@@ -179,6 +246,10 @@ pub(super) struct OrdersView<'a> {
     pub(super) env: Vec<&'a CStr>,
     /// Values to be replaced in the log, each with what stands there instead.
     pub(super) redact: Vec<(&'a [u8], &'a CStr)>,
+    pub(super) groups: Vec<PlanView<'a>>,
+    pub(super) account: Option<(u32, u32, Vec<u32>)>,
+    pub(super) nice: Option<i32>,
+    pub(super) oom_score_adj: Option<i32>,
 }
 
 /// Reads a body.
@@ -208,6 +279,7 @@ pub fn repacked(bytes: &[u8]) -> Option<Vec<u8>> {
         let same = |entry: &&CStr| entry.to_bytes_with_nul().as_ptr_range().contains(&value.as_ptr());
         view.env.iter().position(same)
     };
+    let groups = view.groups.iter().map(PlanView::owned).collect::<Option<_>>()?;
     let variable = |entry: &&CStr| entry.to_str().ok()?.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
     let orders = Orders {
         run: view.run,
@@ -226,6 +298,12 @@ pub fn repacked(bytes: &[u8]) -> Option<Vec<u8>> {
         leftovers: view.leftovers,
         has_secrets: view.has_secrets,
         redact: view.redact.iter().map(|(value, name)| Some((place(value)?, text(name)?))).collect::<Option<_>>()?,
+        confined: Confined {
+            groups,
+            account: view.account.clone(),
+            nice: view.nice,
+            oom_score_adj: view.oom_score_adj,
+        },
     };
     pack(&orders, Manner { dumpable, crash_at: view.crash_at.to_str().ok()? }).ok()
 }
@@ -247,10 +325,29 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn flags(&mut self) -> Option<(Leftovers, bool)> {
-        let flags = self.number().filter(|flags| flags & !(FLAG_KEEP | FLAG_SECRETS) == 0)?;
-        let leftovers = if flags & FLAG_KEEP == 0 { Leftovers::Kill } else { Leftovers::Keep };
-        Some((leftovers, flags & FLAG_SECRETS != 0))
+    fn signed(&mut self) -> Option<i32> {
+        self.count().map(|number| number as i32)
+    }
+
+    fn account(&mut self) -> Option<(u32, u32, Vec<u32>)> {
+        let (uid, gid, count) = (self.count()? as u32, self.count()? as u32, self.count()?);
+        if count > self.0.len() / 4 {
+            return None;
+        }
+        let groups = (0..count).map(|_| self.count().map(|group| group as u32)).collect::<Option<_>>()?;
+        Some((uid, gid, groups))
+    }
+
+    fn groups(&mut self) -> Option<Vec<PlanView<'a>>> {
+        let count = self.count().filter(|count| *count <= self.0.len())?;
+        (0..count).map(|_| self.group()).collect()
+    }
+
+    fn group(&mut self) -> Option<PlanView<'a>> {
+        let (folder, oom) = (self.path()?, OomCount::from_number(self.count()? as u32)?);
+        let count = self.count().filter(|count| *count <= self.0.len())?;
+        let settings = (0..count).map(|_| Some((self.text()?, self.text()?))).collect::<Option<_>>()?;
+        Some(PlanView { folder, settings, oom })
     }
 
     /// Places in the environment and names, as the values that stand there.
@@ -293,11 +390,17 @@ impl<'a> Reader<'a> {
         let (run, attempt) = (RunId(Uuid::from_bytes(self.array()?)), AttemptId(Uuid::from_bytes(self.array()?)));
         let (sequence, token) = (self.number()? as i64, self.array()?);
         let (log_bytes_max, grace_ms, drain_grace_ms) = (self.number()?, self.number()?, self.number()?);
-        let (leftovers, has_secrets) = self.flags()?;
+        let flags = self.number().filter(|flags| flags & !FLAGS == 0)?;
+        let has = |flag| flags & flag != 0;
+        let leftovers = if has(FLAG_KEEP) { Leftovers::Keep } else { Leftovers::Kill };
         let (crash_at, receipt_dir, log_dir) = (self.text()?, self.path()?, self.path()?);
         let (log_artifact, cwd) = (self.text()?, self.text()?);
         let (argv, env) = (self.texts()?, self.texts()?);
         let redact = self.redact(&env)?;
+        let nice = if has(FLAG_NICE) { Some(self.signed()?) } else { None };
+        let oom_score_adj = if has(FLAG_OOM) { Some(self.signed()?) } else { None };
+        let account = if has(FLAG_ACCOUNT) { Some(self.account()?) } else { None };
+        let groups = self.groups()?;
         Some(OrdersView {
             run,
             attempt,
@@ -307,7 +410,7 @@ impl<'a> Reader<'a> {
             grace_ms,
             drain_grace_ms,
             leftovers,
-            has_secrets,
+            has_secrets: has(FLAG_SECRETS),
             crash_at,
             receipt_dir,
             log_dir,
@@ -316,6 +419,10 @@ impl<'a> Reader<'a> {
             argv,
             env,
             redact,
+            groups,
+            account,
+            nice,
+            oom_score_adj,
         })
     }
 }
@@ -343,7 +450,18 @@ mod tests {
             leftovers: Leftovers::Keep,
             has_secrets: true,
             redact: vec![(0, "secret.a".into())],
+            confined: Confined {
+                groups: plans(),
+                account: Some((33, u32::MAX - 1, vec![5, 6])),
+                nice: Some(-7),
+                oom_score_adj: None,
+            },
         }
+    }
+
+    fn plans() -> Vec<Plan> {
+        let requires = crate::model::confinement::Requires { memory_bytes: Some(4096), ..Default::default() };
+        crate::process::cgroup::Groups::sample().plan(AttemptId(Uuid::from_bytes([2; 16])), &requires)
     }
 
     #[test]
@@ -363,6 +481,14 @@ mod tests {
         assert_eq!(view.env, [c"A=x=y\n", c"B="]);
         assert!(view.has_secrets);
         assert_eq!(view.redact, [(&b"x=y\n"[..], c"secret.a")]);
+        assert_eq!((view.nice, view.oom_score_adj), (Some(-7), None));
+        assert_eq!(view.account, Some((33, u32::MAX - 1, vec![5, 6])));
+        let [group] = &view.groups[..] else { panic!("one") };
+        let [plan] = &plans()[..] else { panic!("one") };
+        assert_eq!((group.folder, group.oom), (&*plan.folder, plan.oom));
+        let settings = group.settings.iter().map(|(file, value)| (file.to_str().unwrap(), value.to_str().unwrap()));
+        let told = plan.settings.iter().map(|setting| (&*setting.file, setting.value.as_str()));
+        assert!(settings.eq(told) && !plan.settings.is_empty());
     }
 
     #[test]
@@ -381,7 +507,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cut_or_changed_orders_never_break_the_reader(cut in 0usize..200, at in 0usize..200, to in any::<u8>()) {
+        fn cut_or_changed_orders_never_break_the_reader(cut in 0usize..600, at in 0usize..600, to in any::<u8>()) {
             let packed = pack(&orders(), Manner::default()).ok().unwrap();
             let mut body = packed[HEADER_BYTES..].to_vec();
             let at = at % body.len();

@@ -54,6 +54,41 @@ pub(super) fn die_with_parent() -> io::Result<()> {
     tell(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)
 }
 
+/// Becomes another user with exactly these groups, for good. Needs root's rights. Async-signal-safe.
+pub(super) fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
+    // Groups first, the user last: with it goes the right to change the others.
+    // SAFETY: `groups` is valid for its length, and gid_t is u32 on every Linux.
+    done(unsafe { libc::setgroups(groups.len() as _, groups.as_ptr()) })?;
+    // SAFETY: no pointer is passed.
+    done(unsafe { libc::setresgid(gid, gid, gid) })?;
+    // SAFETY: no pointer is passed.
+    done(unsafe { libc::setresuid(uid, uid, uid) })
+}
+
+/// Gives the file behind a descriptor to another user (fchown(2)). Async-signal-safe.
+pub(super) fn give(fd: i32, uid: u32, gid: u32) -> io::Result<()> {
+    // SAFETY: no pointer is passed.
+    done(unsafe { libc::fchown(fd, uid, gid) })
+}
+
+/// Takes a nice value (setpriority(2)), for itself or for the process with this number.
+pub(super) fn set_nice(pid: i32, nice: i32) -> io::Result<()> {
+    // SAFETY: no pointer is passed.
+    done(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, pid as libc::id_t, nice) })
+}
+
+/// How ready the out-of-memory killer is to take this process, and what it starts from here on
+/// (`proc_pid_oom_score_adj(5)`).
+pub(super) fn set_oom_score_adj(adj: i32) -> io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", adj.to_string())
+}
+
+/// The effective user's and group's number.
+pub(super) fn ids() -> (u32, u32) {
+    // SAFETY: neither has preconditions, and neither can fail.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
 /// The parent's number.
 pub(super) fn parent() -> i32 {
     // SAFETY: getppid has no preconditions and cannot fail.

@@ -3,11 +3,12 @@
 //! Limits of cgroups count for the own group and every ancestor, in version 1 and 2, whichever is
 //! mounted. What cannot be read limits nothing: a missing file must not stop every task of a router.
 
+use super::cgroup::tree::Trees;
 use std::ffi::{CString, OsStr};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// PIDs (threads count) that may still be made here; `u64::MAX` when nothing says.
 pub fn pids_free() -> u64 {
@@ -25,7 +26,7 @@ pub fn memory_total() -> u64 {
 }
 
 fn free_pids(root: &Path) -> u64 {
-    let groups = Groups::of(root);
+    let groups = Trees::of(root);
     let in_groups = groups.levels("pids", |group| {
         let max = number_in(&group.join("pids.max"))?;
         Some(max.saturating_sub(number_in(&group.join("pids.current"))?))
@@ -43,7 +44,7 @@ fn threads(root: &Path) -> Option<u64> {
 }
 
 fn free_memory(root: &Path) -> u64 {
-    let groups = Groups::of(root);
+    let groups = Trees::of(root);
     let in_groups = groups.levels("memory", |group| {
         let (max, used, cache) = if group.join("memory.max").exists() {
             ("memory.max", "memory.current", "inactive_file")
@@ -62,7 +63,7 @@ fn free_memory(root: &Path) -> u64 {
 }
 
 fn total_memory(root: &Path) -> u64 {
-    let in_groups = Groups::of(root).levels("memory", |group| {
+    let in_groups = Trees::of(root).levels("memory", |group| {
         ["memory.max", "memory.limit_in_bytes"].iter().find_map(|name| number_in(&group.join(name)))
     });
     let all = named_number(&root.join("proc/meminfo"), "MemTotal:").map(|kib| kib.saturating_mul(1024));
@@ -79,112 +80,6 @@ fn named_number(path: &Path, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut words = text.lines().map(str::split_ascii_whitespace);
     words.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok()).flatten())
-}
-
-/// Where this process stands in the cgroup trees.
-struct Groups {
-    root: PathBuf,
-    own: String,
-    mounts: Vec<u8>,
-}
-
-impl Groups {
-    fn of(root: &Path) -> Self {
-        Self {
-            root: root.to_path_buf(),
-            own: std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default(),
-            // Mount points are bytes, not necessarily text.
-            mounts: std::fs::read(root.join("proc/self/mountinfo")).unwrap_or_default(),
-        }
-    }
-
-    /// Looks at the own group and every ancestor, in each tree that may have this controller.
-    fn levels(&self, controller: &str, look: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
-        let mut least = None;
-        for (top, own) in self.places(controller) {
-            let mut group = top.join(&own);
-            loop {
-                least = [least, look(&group)].into_iter().flatten().min();
-                if group == top || !group.pop() {
-                    break;
-                }
-            }
-        }
-        least
-    }
-
-    /// Each tree's mount point, and the own group below it.
-    fn places(&self, controller: &str) -> Vec<(PathBuf, PathBuf)> {
-        let lines = self.mounts.split(|byte| *byte == b'\n');
-        let places = lines.filter_map(Mount::parse).filter(|mount| mount.has(controller)).filter_map(|mount| {
-            let version = if mount.is_v2 { "" } else { controller };
-            let own = own_path(&self.own, version)?;
-            // Of a mount that shows only a part, what lies above it is out of sight; of a group outside
-            // that part, only the top is seen.
-            let below = own.strip_prefix(&mount.root).unwrap_or(Path::new("")).to_path_buf();
-            let top = self.root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
-            Some((top, below))
-        });
-        places.collect()
-    }
-}
-
-/// The group's path in the tree of this controller; of version 2 when it is empty (cgroups(7)).
-fn own_path<'a>(own: &'a str, controller: &str) -> Option<&'a Path> {
-    own.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let found = if controller.is_empty() {
-            id == "0" && controllers.is_empty()
-        } else {
-            controllers.split(',').any(|name| name == controller)
-        };
-        found.then_some(Path::new(path))
-    })
-}
-
-/// One cgroup mount of /proc/self/mountinfo (`proc_pid_mountinfo(5)`).
-struct Mount {
-    root: PathBuf,
-    point: PathBuf,
-    is_v2: bool,
-    options: Vec<u8>,
-}
-
-impl Mount {
-    fn parse(line: &[u8]) -> Option<Self> {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let (root, point) = (fields.nth(3)?, fields.next()?);
-        // Any number of optional fields ends at a lone dash.
-        let kind = fields.by_ref().skip_while(|field| *field != b"-").nth(1)?;
-        let is_v2 = match kind {
-            b"cgroup2" => true,
-            b"cgroup" => false,
-            _ => return None,
-        };
-        let options = fields.nth(1)?.to_vec();
-        Some(Self { root: unescape(root), point: unescape(point), is_v2, options })
-    }
-
-    fn has(&self, controller: &str) -> bool {
-        self.is_v2 || self.options.split(|byte| *byte == b',').any(|option| option == controller.as_bytes())
-    }
-}
-
-/// Blanks and backslashes in mountinfo are written as three octal digits.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut path = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, tail @ ..] = rest {
-        if let [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] = rest {
-            path.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-            rest = tail;
-        } else {
-            path.push(*first);
-            rest = tail;
-        }
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(path))
 }
 
 /// The space of a file system.
@@ -235,7 +130,7 @@ fn descriptors_in(limits: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn tree(name: &str, files: &[(&str, &str)]) -> PathBuf {
+    fn tree(name: &str, files: &[(&str, &str)]) -> std::path::PathBuf {
         let root = crate::process::scratch::folder(name);
         for (path, text) in files {
             let path = root.join(path);

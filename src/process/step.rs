@@ -72,6 +72,14 @@ steps! {
     InterpreterMode = 22 "interpreter_mode",
     /// exec failed although everything was checked before: a race, or a format nobody knows.
     Exec = 23 "exec",
+    /// The group that limits it could not be made, or does not let it in.
+    Limits = 24 "limits",
+    /// Its user, or the user's groups, could not be taken on.
+    Account = 25 "account",
+    /// Its nice value was refused.
+    Priority = 26 "priority",
+    /// Its weight for the out-of-memory killer was refused.
+    OomScore = 27 "oom_score",
 }
 
 impl LaunchStep {
@@ -141,6 +149,13 @@ impl fmt::Display for LaunchFailure {
                 "no space for the receipt; free some in the state folder"
             }
             LaunchStep::Log if self.errno == libc::ENOSPC => "no space for the log; free some on the log file system",
+            LaunchStep::Limits if self.errno == libc::ENOMEM => {
+                "its memory limit is too low: it was killed before its program began"
+            }
+            LaunchStep::Limits => return self.with_errno(f, "its limits could not be set"),
+            LaunchStep::Account => return self.with_errno(f, "its user could not be taken on"),
+            LaunchStep::Priority => return self.with_errno(f, "its nice value was refused"),
+            LaunchStep::OomScore => return self.with_errno(f, "its oomScoreAdj was refused"),
             LaunchStep::Pipe => return self.with_errno(f, "a pipe could not be made"),
             LaunchStep::Fork | LaunchStep::ForkUser => return self.with_errno(f, "a process could not be created"),
             LaunchStep::Descriptors => return self.with_errno(f, "descriptors could not be arranged"),

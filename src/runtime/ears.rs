@@ -1,7 +1,6 @@
 //! What the control loop listens to, in one poll: signals, the bell of other threads, the timers, the
 //! ends of adopted shims, and receipts whose shims stay.
 
-use super::say;
 use crate::model::limits;
 use crate::process::adopted::Adopted;
 use crate::process::poll;
@@ -21,6 +20,7 @@ pub(super) struct Ears<'a> {
     adopted: &'a Adopted,
     published: &'a Published,
     stops: Cell<u32>,
+    hung_up: Cell<bool>,
 }
 
 /// What there was to hear besides what is looked at anyway.
@@ -46,12 +46,17 @@ impl<'a> Ears<'a> {
         adopted: &'a Adopted,
         published: &'a Published,
     ) -> Self {
-        Self { signals, bell, timer, wall, adopted, published, stops: Cell::new(0) }
+        Self { signals, bell, timer, wall, adopted, published, stops: Cell::new(0), hung_up: Cell::new(false) }
     }
 
     /// How often a signal has said stop so far.
     pub(super) fn stops(&self) -> u32 {
         self.stops.get()
+    }
+
+    /// Whether a signal has said since the last look that the configuration is to be read again.
+    pub(super) fn take_hung_up(&self) -> bool {
+        self.hung_up.take()
     }
 
     /// Sleeps until a signal, a ring, the end of an adopted shim, a receipt, or this boot time.
@@ -76,7 +81,7 @@ impl<'a> Ears<'a> {
         while let Ok(Some(signal)) = self.signals.take() {
             match signal {
                 Signal::Terminate | Signal::Interrupt => self.stops.set(self.stops.get().saturating_add(1)),
-                Signal::Hangup => say("info", "reload", "there is no configuration to read again"),
+                Signal::Hangup => self.hung_up.set(true),
                 // The turn that follows reaps.
                 Signal::Child => {}
             }

@@ -2,26 +2,32 @@
 //! and takes it all down in reverse. Nothing else knows how the parts hang together.
 
 mod check;
+mod config_file;
 mod ears;
 mod init;
+pub mod look;
+mod reload;
+mod say;
 mod stop;
 
 pub use check::{Evidence, Objection, Unserved};
+pub use config_file::{ConfigFile, Unusable};
 pub use init::{KeyringState, Report, init};
-pub use stop::OnStop;
 
 use crate::access::keyring::Keyring;
 use crate::access::pepper::Pepper;
 use crate::access::rejections::Rejections;
 use crate::execution::board::Board;
-use crate::execution::environment::Surroundings;
+use crate::execution::environment::{Surroundings, inheritable};
 use crate::execution::linux::{self, Linux, LogFiles, Witness};
 use crate::execution::{Engine, RecoveryError};
 use crate::http::gate::Bounds;
 use crate::http::routes::ROUTES;
 use crate::http::server::{Server, ServerOptions};
 use crate::http::service::{Api, Parts};
-use crate::model::limits::{self, Profile};
+use crate::model::config::Config;
+use crate::model::limits::{self, Limits};
+use crate::model::settings::{InForce, Settings};
 use crate::model::word::Exit;
 use crate::process::adopted::Adopted;
 use crate::process::launch::{Launcher, LauncherOptions};
@@ -32,43 +38,32 @@ use crate::process::receipt::ReceiptStore;
 use crate::process::signals::Signals;
 use crate::process::timer::Timer;
 use crate::process::wake::Wake;
-use crate::process::{self, clock, launch, room};
+use crate::process::{self, clock, launch, machine, room};
 use crate::schedule::host_zone;
 use crate::store::Store;
 use crate::store::audit::RecordRejections;
 use crate::store::open::Options;
 use crate::store::state::StateDir;
 use ears::{Ears, Heard};
+use say::say;
 use std::fmt;
-use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What `serve` is told.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// The state folder.
-    pub state: PathBuf,
-    /// Where TCP listens; without it there is none.
-    pub listen: Option<SocketAddr>,
-    /// Whose numbers count.
-    pub profile: Profile,
-    /// Whether there is an HTTP side at all.
-    pub api: bool,
-    /// What becomes of running tasks when it is told to stop.
-    pub on_stop: OnStop,
-    /// The wall clock is always right, whatever speaks against it.
-    pub trust_clock: bool,
-}
-
-/// Says one line on stderr: level, machine word, sentence.
-fn say(level: &str, word: &str, sentence: impl fmt::Display) {
-    eprintln!("qinglet: {level}: {word}: {sentence}");
+    /// What flags and file come to.
+    pub settings: Settings,
+    /// The flags; they go on winning when the file is read again.
+    pub flags: Config,
+    /// The file.
+    pub file: ConfigFile,
 }
 
 /// Serves until a signal ends it. Every refusal is a sentence on stderr and exit code 4.
 pub fn serve(options: &ServeOptions) -> Exit {
+    say::set_level(options.settings.log_level.value);
     match run(options) {
         Ok(()) => Exit::Done,
         Err(sentence) => {
@@ -82,24 +77,36 @@ fn run(options: &ServeOptions) -> Result<(), String> {
     let sentence = |error: &dyn fmt::Display| error.to_string();
     // A folder that is removed later must not be in anybody's way (report 34), and signals must be
     // blocked before there is a second thread.
-    let state = StateDir::open(&options.state).map_err(|e| sentence(&e))?;
+    let settings = &options.settings;
+    let mut state = StateDir::open(&settings.state.value).map_err(|e| sentence(&e))?;
     std::env::set_current_dir("/").map_err(|e| format!("cannot change to /: {e}"))?;
     let signals = Signals::block().map_err(|e| format!("cannot take signals: {e}"))?;
+    machine::step_back_for_oom_killer();
     // Keys, tokens and secrets pass through this memory.
     process::keep_memory_private().map_err(|e| format!("cannot switch core dumps off: {e}"))?;
     let lock = state.lock("serve").map_err(|e| sentence(&e))?;
-    let limits = options.profile.limits();
+    state.put_logs(&settings.logs.value).map_err(|e| sentence(&e))?;
+    let runtime_lock = state.put_runtime(&settings.runtime.value, "serve").map_err(|e| sentence(&e))?;
+    // Some parts keep them for as long as the process lives; a reload tells those that may change.
+    let limits: &'static Limits = Box::leak(Box::new(settings.limits()));
     let store_options = Options { limits, clock_ms: clock::wall_ms, vfs: None };
     let store = Store::start(&state, &lock, store_options).map_err(|e| sentence(&e))?;
-    let outcome = serve_store(options, &state, &store, &signals);
+    let outcome = serve_store(options, limits, &state, &store, &signals);
     // Storage closes last, whatever happened before.
     store.close();
-    drop(lock);
+    drop((lock, runtime_lock));
     outcome
 }
 
-fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals: &Signals) -> Result<(), String> {
-    let limits = options.profile.limits();
+fn serve_store(
+    options: &ServeOptions,
+    limits: &'static Limits,
+    state: &StateDir,
+    store: &Store,
+    signals: &Signals,
+) -> Result<(), String> {
+    let settings = &options.settings;
+    let in_force = Arc::new(InForce::new(settings.clone()));
     let pepper = Pepper::load(&state.pepper_path()).map_err(|e| e.to_string())?;
     // Tasks that use no secret run without it; those that do are refused with the same words.
     if let Err(error) = Keyring::load(&state.keyring_path()) {
@@ -108,8 +115,14 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     let zone = host_zone::read();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     // The state is the daemon's user's own, as opening it has checked.
-    let uid = std::fs::metadata(state.path()).map_err(|e| format!("cannot look at the state folder: {e}"))?.uid();
-    let around = Surroundings::find(&passwd, uid, zone.zone);
+    let place = std::fs::metadata(state.path()).map_err(|e| format!("cannot look at the state folder: {e}"))?;
+    let uid = place.uid();
+    let mut around = Surroundings::find(&passwd, uid, zone.zone);
+    around.inherited = inheritable(std::env::vars_os());
+    // Named after the state folder, so that a daemon knows its own groups again after a restart, and never
+    // takes another's for them.
+    let machine = machine::look(&format!("qinglet-{:x}-{:x}", place.dev(), place.ino()));
+    let capabilities = Arc::new(machine.capabilities.clone());
     let bell = Arc::new(Wake::new().map_err(|e| format!("cannot make an eventfd: {e}"))?);
     let wake: Arc<dyn Fn() + Send + Sync> = {
         let bell = bell.clone();
@@ -138,14 +151,15 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
         state_dir: state.path().to_owned(),
         keyring: state.keyring_path(),
         around,
-        limits,
+        machine,
+        limits: *limits,
     };
     let board = Arc::new(Board::default());
     let mut engine = Engine::new(host, store.clone(), limits, board.clone(), wake.clone());
     let timer = Timer::boottime().map_err(|e| format!("cannot make a timer: {e}"))?;
     let wall = Timer::wall().map_err(|e| format!("cannot make a timer: {e}"))?;
     let ears = Ears::new(signals, &bell, timer, wall, &adopted, &published);
-    if options.trust_clock {
+    if settings.trust_clock.value {
         engine.trust_the_clock();
     }
 
@@ -153,24 +167,26 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     if ears.stops() > 0 {
         // Told to stop before it served: nothing was accepted, nothing is now.
         engine.close();
-        stop::end(&mut engine, &ears, options.on_stop);
+        stop::end(&mut engine, &ears, in_force.get().on_stop.value);
         return Ok(());
     }
 
-    let needed = limits::DESCRIPTORS_OWN + if options.api { limits.connections as u64 } else { 0 };
+    let needed = limits::DESCRIPTORS_OWN + if settings.api.value { limits.connections as u64 } else { 0 };
     if let Some(most) = room::descriptors_max().filter(|most| *most < needed) {
         return Err(format!(
             "only {most} files may be open at once, and {needed} are needed; raise it with `ulimit -n 1024`"
         ));
     }
     let rejections = Arc::new(Rejections::new(wake));
-    let server = if options.api {
+    let server = if settings.api.value {
         let (inbox, triggers, settled) = (engine.inbox(), engine.inbox(), engine.inbox());
         let api = Api::new(Parts {
             store: store.clone(),
             pepper,
-            profile: options.profile,
+            profile: settings.profile.value,
             limits,
+            capabilities,
+            settings: in_force.clone(),
             board,
             keyring: state.keyring_path(),
             logs: Arc::new(LogFiles(LogStore::new(state.logs_dir()))),
@@ -184,7 +200,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
         let api = Arc::new(api);
         let folded = rejections.clone();
         let server = Server::start(ServerOptions {
-            tcp: options.listen,
+            tcp: settings.listen.value,
             socket_path: state.run_dir().join("api.sock"),
             upstream_path: state.run_dir().join("upstream.sock"),
             bounds: Bounds::of(limits),
@@ -204,9 +220,9 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
     } else {
         None
     };
-    announce(options, state, server.as_ref())?;
+    announce(settings, state, server.as_ref())?;
 
-    control(&mut engine, &ears, store, &rejections);
+    control(&mut engine, &ears, store, &rejections, &|engine| reload::reload(options, &in_force, engine, store));
 
     // In reverse: nothing new is admitted, what was accepted is answered, half-done starts settle.
     engine.close();
@@ -214,7 +230,7 @@ fn serve_store(options: &ServeOptions, state: &StateDir, store: &Store, signals:
         server.stop(limits::HTTP_DRAIN_MS);
         let _ = std::fs::remove_file(state.run_dir().join("address"));
     }
-    stop::end(&mut engine, &ears, options.on_stop);
+    stop::end(&mut engine, &ears, in_force.get().on_stop.value);
     let counts = rejections.take();
     if !counts.is_empty() {
         let _ = store.call(RecordRejections { counts });
@@ -256,8 +272,17 @@ fn look_until(engine: &mut Engine<Linux>, ears: &Ears<'_>, until_ms: i64) {
 }
 
 /// The control loop: one poll, one turn, until a signal says stop.
-fn control(engine: &mut Engine<Linux>, ears: &Ears<'_>, store: &Store, rejections: &Arc<Rejections>) {
+fn control(
+    engine: &mut Engine<Linux>,
+    ears: &Ears<'_>,
+    store: &Store,
+    rejections: &Arc<Rejections>,
+    reload: &dyn Fn(&mut Engine<Linux>),
+) {
     loop {
+        if ears.take_hung_up() {
+            reload(engine);
+        }
         let engine_due = engine.turn().map(|ms| clock::boottime_ms() + ms as i64);
         if let Some(counts) = rejections.due(clock::boottime_ms()) {
             let (kept, again) = (rejections.clone(), counts.clone());
@@ -281,8 +306,11 @@ fn control(engine: &mut Engine<Linux>, ears: &Ears<'_>, store: &Store, rejection
 }
 
 /// Says where it serves, and writes the real address for scripts that asked for port 0.
-fn announce(options: &ServeOptions, state: &StateDir, server: Option<&Server>) -> Result<(), String> {
-    let profile = options.profile.word();
+fn announce(settings: &Settings, state: &StateDir, server: Option<&Server>) -> Result<(), String> {
+    for (key, value, source) in settings.shown() {
+        say("debug", "setting", format_args!("{key}={value} ({})", source.word()));
+    }
+    let profile = settings.profile.value.word();
     let Some(server) = server else {
         say("info", "serving", format_args!("profile {profile}, no API"));
         return Ok(());

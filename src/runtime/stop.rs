@@ -6,30 +6,8 @@ use super::say;
 use crate::execution::Engine;
 use crate::execution::linux::Linux;
 use crate::model::limits::{KILL_WAIT_MS, LAUNCH_MS_MAX, STOP_MS_MAX};
+use crate::model::on_stop::OnStop;
 use crate::process::clock;
-
-/// What becomes of running tasks when the daemon is told to stop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OnStop {
-    /// They run on, and the next daemon adopts them: an upgrade ends nothing.
-    Leave,
-    /// They are waited for; those that take longer run on.
-    Drain,
-    /// They are ended, with the reason `shutdown`.
-    Stop,
-}
-
-impl OnStop {
-    /// Reads the word used on the command line.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "leave" => Some(Self::Leave),
-            "drain" => Some(Self::Drain),
-            "stop" => Some(Self::Stop),
-            _ => None,
-        }
-    }
-}
 
 /// Brings an engine that starts nothing any more to its end. Bounded; another signal shortens it: a
 /// drain leaves the rest, a stop kills at once what was still given its grace.

@@ -12,6 +12,7 @@ use super::state::StateError;
 use super::thread::{StoreError, UNKNOWN};
 use super::tx::Tx;
 use crate::model::id::{IdSource, Uuid};
+use crate::model::limits::Limits;
 use rusqlite::{Connection, ErrorCode};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ enum End {
 pub(super) struct Keeper {
     folder: PathBuf,
     options: Options,
+    /// The numbers in force: those of the options until a setting changes.
+    limits: Limits,
     conn: Option<Connection>,
     ids: IdSource,
 }
@@ -46,7 +49,7 @@ impl Keeper {
         let mut ids = IdSource::default();
         prime(&conn, &mut ids)
             .map_err(|e| StateError::new(format!("cannot read the newest ids of the store ({e}): restore a backup")))?;
-        Ok(Self { folder, options, conn: Some(conn), ids })
+        Ok(Self { folder, limits: *options.limits, options, conn: Some(conn), ids })
     }
 
     /// Runs one batch and answers everybody in it, exactly once.
@@ -101,7 +104,7 @@ impl Keeper {
                 return gone(fail::word(&e));
             }
             let before = conn.total_changes();
-            let limits = self.options.limits;
+            let limits = &mut self.limits;
             let mut tx = Tx { conn, limits, clock_ms: self.options.clock_ms, ids: &mut self.ids };
             let done = catch_unwind(AssertUnwindSafe(|| request.perform(&mut tx)));
             // The panic was printed by the hook; here it is one operation that failed.

@@ -10,6 +10,7 @@
 pub mod access;
 mod admit;
 mod advance;
+mod answer;
 pub mod audit;
 mod batch;
 mod binding;
@@ -24,6 +25,7 @@ pub mod evidence;
 mod fail;
 mod fence;
 pub mod fire;
+pub mod folders;
 mod journal;
 pub mod lost;
 mod migrate;
@@ -50,6 +52,7 @@ mod trigger;
 mod trigger_put;
 pub mod triggers;
 mod tx;
+pub mod use_limits;
 mod withdraw;
 
 pub use thread::{Operation, Store, StoreError};

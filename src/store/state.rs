@@ -36,6 +36,8 @@ fn refuse<T>(sentence: String) -> Result<T, StateError> {
 #[derive(Debug, Clone)]
 pub struct StateDir {
     path: PathBuf,
+    pub(super) logs: PathBuf,
+    pub(super) runtime: PathBuf,
 }
 
 /// The lock on a state folder. Dropping it lets go.
@@ -59,7 +61,7 @@ impl StateDir {
             }
             make_private(&path)?;
         }
-        let state = Self { path: checked(&path)? };
+        let state = Self::at(checked(&path, STATE)?);
         for folder in [state.run_dir(), state.logs_dir(), state.receipts_dir()] {
             make_private(&folder)?;
             check_folder(&folder)?;
@@ -76,7 +78,7 @@ impl StateDir {
         {
             return refuse(format!("there is no state folder {}: run `qinglet init` first", path.display()));
         }
-        let state = Self { path: checked(&path)? };
+        let state = Self::at(checked(&path, STATE)?);
         for folder in [state.run_dir(), state.logs_dir(), state.receipts_dir()] {
             match fs::symlink_metadata(&folder) {
                 Ok(_) => check_folder(&folder)?,
@@ -89,6 +91,10 @@ impl StateDir {
         Ok(state)
     }
 
+    fn at(path: PathBuf) -> Self {
+        Self { logs: path.join("logs"), runtime: path.join(RUNTIME_NAME), path }
+    }
+
     /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.path
@@ -96,12 +102,12 @@ impl StateDir {
 
     /// Where sockets and the address file stand.
     pub fn run_dir(&self) -> PathBuf {
-        self.path.join("run")
+        self.runtime.clone()
     }
 
     /// Where logs stand, unless the configuration says otherwise.
     pub fn logs_dir(&self) -> PathBuf {
-        self.path.join("logs")
+        self.logs.clone()
     }
 
     /// Where completion receipts stand.
@@ -127,34 +133,49 @@ impl StateDir {
     /// Takes the folder's one lock, or says who holds it. `holder` is the command that takes it; it
     /// and our pid are written into the file for the next one's message.
     pub fn lock(&self, holder: &str) -> Result<StateLock, StateError> {
-        let path = self.path.join("lock");
-        let mut options = OpenOptions::new();
-        // Not truncated on opening: until the lock is ours the text in it is another's.
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let mut file = options.open(&path).map_err(|e| cannot("open", &path, &e))?;
-        check_file(&path, &file.metadata().map_err(|e| cannot("look at", &path, &e))?)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                // The text only helps; the lock decides.
-                let _ = (&mut file).take(256).read_to_string(&mut text);
-                let by = match text.trim_end().split_once(' ') {
-                    Some((pid, command)) => format!("`qinglet {command}` (process {pid})"),
-                    None => "another process".into(),
-                };
-                return refuse(format!(
-                    "the state folder {} is in use by {by}: stop that first, or use another folder with --state",
-                    self.path.display()
-                ));
-            }
-            Err(TryLockError::Error(e)) => return Err(cannot("lock", &path, &e)),
-        }
-        let text = format!("{} {holder}\n", std::process::id());
-        let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
-        written.map_err(|e| cannot("write", &path, &e))?;
-        Ok(StateLock { _file: file, path: self.path.clone() })
+        take_lock(&self.path, holder, STATE)
     }
+}
+
+/// What a checked folder is called in messages, and the flag that names another.
+#[derive(Clone, Copy)]
+pub(super) struct Named(pub(super) &'static str, pub(super) &'static str);
+
+const STATE: Named = Named("state folder", "--state");
+
+/// The runtime folder's own name below the state, when nothing else is set.
+pub(super) const RUNTIME_NAME: &str = "run";
+
+/// Takes a folder's lock, or says who holds it.
+pub(super) fn take_lock(folder: &Path, holder: &str, named: Named) -> Result<StateLock, StateError> {
+    let Named(noun, flag) = named;
+    let path = folder.join("lock");
+    let mut options = OpenOptions::new();
+    // Not truncated on opening: until the lock is ours the text in it is another's.
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let mut file = options.open(&path).map_err(|e| cannot("open", &path, &e))?;
+    check_file(&path, &file.metadata().map_err(|e| cannot("look at", &path, &e))?)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            // The text only helps; the lock decides.
+            let _ = (&mut file).take(256).read_to_string(&mut text);
+            let by = match text.trim_end().split_once(' ') {
+                Some((pid, command)) => format!("`qinglet {command}` (process {pid})"),
+                None => "another process".into(),
+            };
+            return refuse(format!(
+                "the {noun} {} is in use by {by}: stop that first, or use another folder with {flag}",
+                folder.display()
+            ));
+        }
+        Err(TryLockError::Error(e)) => return Err(cannot("lock", &path, &e)),
+    }
+    let text = format!("{} {holder}\n", std::process::id());
+    let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
+    written.map_err(|e| cannot("write", &path, &e))?;
+    Ok(StateLock { _file: file, path: folder.to_owned() })
 }
 
 impl StateLock {
@@ -186,11 +207,11 @@ fn own_uid() -> Result<u32, StateError> {
     fs::metadata(proc).map(|found| found.uid()).map_err(|_| StateError("cannot read /proc: mount it first".into()))
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, StateError> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, StateError> {
     std::path::absolute(path).map_err(|e| cannot("use", path, &e))
 }
 
-fn make_private(path: &Path) -> Result<(), StateError> {
+pub(super) fn make_private(path: &Path) -> Result<(), StateError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(cannot("make", path, &e)),
         _ => Ok(()),
@@ -199,7 +220,8 @@ fn make_private(path: &Path) -> Result<(), StateError> {
 
 /// Checks every part of an absolute path and returns its canonical form. A symbolic link on the way
 /// (`/var` on a router) is fine while nobody but root and we could turn it elsewhere.
-fn checked(path: &Path) -> Result<PathBuf, StateError> {
+pub(super) fn checked(path: &Path, named: Named) -> Result<PathBuf, StateError> {
+    let Named(noun, flag) = named;
     let own = own_uid()?;
     let mut prefix = PathBuf::new();
     for part in path.components() {
@@ -207,7 +229,7 @@ fn checked(path: &Path) -> Result<PathBuf, StateError> {
         let found = fs::symlink_metadata(&prefix).map_err(|e| cannot("look at", &prefix, &e))?;
         if found.is_symlink() && found.uid() != 0 && found.uid() != own {
             return refuse(format!(
-                "{} is a symbolic link of user id {}, who could turn it elsewhere: give the real path with --state",
+                "{} is a symbolic link of user id {}, who could turn it elsewhere: give the real path with {flag}",
                 prefix.display(),
                 found.uid()
             ));
@@ -216,7 +238,7 @@ fn checked(path: &Path) -> Result<PathBuf, StateError> {
     let found = fs::symlink_metadata(path).map_err(|e| cannot("look at", path, &e))?;
     if found.is_symlink() {
         return refuse(format!(
-            "the state folder {} is a symbolic link: give the folder it points to with --state",
+            "the {noun} {} is a symbolic link: give the folder it points to with {flag}",
             path.display()
         ));
     }
@@ -225,7 +247,7 @@ fn checked(path: &Path) -> Result<PathBuf, StateError> {
         let found = fs::symlink_metadata(parent).map_err(|e| cannot("look at", parent, &e))?;
         if found.uid() != 0 && found.uid() != own {
             return refuse(format!(
-                "{} belongs to user id {}, who could exchange what is below it: use another folder with --state",
+                "{} belongs to user id {}, who could exchange what is below it: use another folder with {flag}",
                 parent.display(),
                 found.uid()
             ));
@@ -233,7 +255,7 @@ fn checked(path: &Path) -> Result<PathBuf, StateError> {
         let sticky = found.mode() & 0o1000 != 0;
         if found.mode() & 0o002 != 0 && !sticky {
             return refuse(format!(
-                "anybody may exchange what is below {}: run `chmod o-w {}` or use another folder with --state",
+                "anybody may exchange what is below {}: run `chmod o-w {}` or use another folder with {flag}",
                 parent.display(),
                 parent.display()
             ));

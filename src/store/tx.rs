@@ -8,7 +8,7 @@ use rusqlite::Connection;
 /// One operation's view of the transaction. It cannot end it; that is the thread's business.
 pub struct Tx<'a> {
     pub(super) conn: &'a Connection,
-    pub(super) limits: &'static Limits,
+    pub(super) limits: &'a mut Limits,
     pub(super) clock_ms: fn() -> i64,
     pub(super) ids: &'a mut IdSource,
 }

@@ -71,7 +71,11 @@ fn a_wrong_definition_is_refused_by_its_field() {
     let invalid = "invalid_task_definition";
     for (body, want, field) in [
         (with("/spec/config/timeoutMs", json!(0)), invalid, "timeoutMs"),
-        (with("/spec/config/nice", json!(5)), unsupported, "nice"),
+        (with("/spec/config/nice", json!(20)), invalid, "nice"),
+        (with("/spec/config/requires", json!({"pids": 0})), invalid, "requires.pids"),
+        (with("/spec/config/runAs", json!("a b")), invalid, "runAs"),
+        (with("/spec/config/oomScoreAdj", json!(1001)), invalid, "oomScoreAdj"),
+        (with("/spec/config/environmentPolicy", json!("all")), invalid, "environmentPolicy"),
         (with("/spec/config/leftovers", json!("some")), invalid, "leftovers"),
         (with("/spec/schema", json!("acme/thing@v1")), unsupported, "spec.schema"),
         (with("/kind", json!("workflow")), unsupported, "kind"),

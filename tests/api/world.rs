@@ -13,10 +13,12 @@ use qinglet::http::message::{Answer, Bearer, Request, Service};
 use qinglet::http::route;
 use qinglet::http::routes::ROUTES;
 use qinglet::http::service::{Api, Parts};
+use qinglet::model::config::Config;
 use qinglet::model::id::AttemptId;
 use qinglet::model::limits::{EDGE, Limits, Profile};
 use qinglet::model::name::Name;
 use qinglet::model::policy::Role;
+use qinglet::model::settings::{InForce, Settings};
 use qinglet::store::Store;
 use qinglet::store::audit::ListAudit;
 use qinglet::store::evidence::ActiveAttempt;
@@ -255,6 +257,8 @@ fn api(
         pepper: Pepper::load(&state.pepper_path()).unwrap(),
         profile: Profile::Edge,
         limits,
+        capabilities: Arc::default(),
+        settings: Arc::new(InForce::new(Settings::resolve(&Config::default(), &Config::default()).unwrap())),
         board: Arc::clone(&side.board),
         keyring: state.keyring_path(),
         logs: Arc::clone(logs) as Arc<dyn LogRead>,

@@ -8,7 +8,7 @@ use qinglet::model::id::{AttemptId, IdSource, RunId};
 use qinglet::process::clock::wall_ms;
 use qinglet::process::launch::{Held, LaunchFailure, Launcher, LauncherOptions, open_exe};
 use qinglet::process::log::{LogPlaceOnDisk, LogRange, LogStore};
-use qinglet::process::orders::Orders;
+use qinglet::process::orders::{Confined, Orders};
 use qinglet::process::pidfd::PidFd;
 use qinglet::process::poll;
 use qinglet::process::reap::Children;
@@ -112,6 +112,7 @@ impl Rig {
             leftovers: Leftovers::Kill,
             has_secrets: false,
             redact: Vec::new(),
+            confined: Confined::default(),
         };
         (orders, Names { attempt, artifact, log_path })
     }

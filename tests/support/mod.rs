@@ -74,8 +74,9 @@ impl Bench {
         };
         Self {
             state: root.join("state"),
+            // The machine's own configuration is none of a test's business.
+            env: vec![("QINGLET_DEFAULT_CONFIG".into(), root.join("config.json").to_str().unwrap().into())],
             root,
-            env: Vec::new(),
             daemon: None,
             binary: env!("CARGO_BIN_EXE_qinglet").into(),
             user: None,
@@ -103,6 +104,13 @@ impl Bench {
         let mut bench = Self::ready();
         bench.serve(&[]);
         bench
+    }
+
+    /// Writes the configuration file that is read when none is named, and gives its path.
+    pub fn config(&self, text: &str) -> PathBuf {
+        let path = self.root.join("config.json");
+        fs::write(&path, text).unwrap();
+        path
     }
 
     /// The folder the bench may use as it likes; the state is below it.
@@ -159,8 +167,16 @@ impl Bench {
 
     /// The command line, ready to be started.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+        let state = self.state();
+        let mut all = vec![OsStr::new("--state"), state.as_os_str()];
+        all.extend(args.iter().map(AsRef::as_ref));
+        self.command_alone(&all)
+    }
+
+    /// The command line without the state, which it has to find by itself.
+    pub fn command_alone<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(&self.binary);
-        command.arg("--state").arg(self.state()).args(args).stdin(Stdio::null());
+        command.args(args).stdin(Stdio::null());
         command.env_remove("QINGLET_TOKEN_FILE").envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(uid) = self.user {
             command.uid(uid).gid(uid);

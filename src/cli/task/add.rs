@@ -5,7 +5,7 @@ use super::super::command::{Command, Flag};
 use super::super::context::{Context, print, print_json};
 use super::super::failure::Failure;
 use super::super::time::parse_duration;
-use super::put;
+use super::{confine, put};
 use crate::model::name::{NAME_RULE, Name};
 use crate::model::secret::SecretRef;
 use crate::model::word::Exit;
@@ -27,10 +27,17 @@ pub const COMMAND: Command = Command {
         Flag::switch("disabled", "store it switched off"),
         Flag::value("retry", "N", "try again up to N times when it failed or timed out; 0 when not given"),
         Flag::value("retry-delay", "TIME", "before the first retry, then twice as long each time; 1s when not given"),
-        Flag::later("run-as", "USER[:GROUP]"),
+        Flag::value("run-as", "USER[:GROUP]", "run it as this user, with the user's further groups"),
         Flag::value("leftovers", "kill|keep", "what becomes of processes it leaves behind; kill when not given"),
         Flag::value("secret-env", "NAME=SECRET", "set a variable to a secret's value; may be given again").many(),
         Flag::switch("no-redact", "let secrets' values stand in the log when it prints them"),
+        Flag::value("memory", "SIZE", "hold it below so much memory, like 16MiB or 1G, swap included"),
+        Flag::value("pids", "N", "hold it below so many processes and threads"),
+        Flag::value("cpu", "PERCENT", "hold it below a share of the processor; 100 is one core"),
+        Flag::value("require", "WORD", "do not start it where this is missing; `status` shows the words").many(),
+        Flag::value("nice", "N", "its nice value, -20 to 19"),
+        Flag::value("oom-score-adj", "N", "how readily it is killed when memory runs out, -1000 to 1000"),
+        Flag::switch("inherit-env", "give it the daemon's own environment too"),
     ],
     summary: "add a task",
     more: "The program is an absolute path and gets its arguments byte for byte; only --shell text is\n\
@@ -72,6 +79,7 @@ fn add(context: &Context, given: &Given) -> Result<Exit, Failure> {
         Some(word) if command::Leftovers::parse(word).is_some() => config["leftovers"] = word.into(),
         Some(_) => return Err(Failure::usage("--leftovers must be kill or keep")),
     }
+    confine::put(given, &mut config)?;
     let definition = put::check(&json!({
         "name": given.text("name")?.unwrap_or(id.as_str()),
         "spec": {"schema": command::SCHEMA, "config": config},

@@ -2,6 +2,7 @@
 
 pub mod add;
 pub mod apply;
+mod confine;
 pub mod delete;
 pub mod list;
 pub mod put;

@@ -8,6 +8,7 @@ use super::super::failure::Failure;
 use super::super::quote::quote;
 use super::super::table::{Table, printable};
 use super::super::time::took;
+use super::confine;
 use crate::model::word::Exit;
 use serde_json::Value;
 
@@ -63,6 +64,9 @@ fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {
         }
         if let Some(word) = config["leftovers"].as_str() {
             line("leftovers", word.to_owned());
+        }
+        for (key, value) in confine::rows(config) {
+            line(key, value);
         }
     }
     print(&rows.to_string())?;

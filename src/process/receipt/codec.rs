@@ -42,6 +42,17 @@ pub struct Receipt {
     pub clock_stepped: bool,
     /// Processes that outlived the main one and its drain grace, and were ended.
     pub leftovers: u32,
+    /// What the out-of-memory killer took of it, when it took anything.
+    pub out_of_memory: Option<OutOfMemory>,
+}
+
+/// What the out-of-memory killer took of an Attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory {
+    /// So many of its processes.
+    pub kills: u32,
+    /// What all of them together could have, in bytes.
+    pub limit_bytes: i64,
 }
 
 impl fmt::Debug for Receipt {
@@ -71,6 +82,16 @@ struct Wire {
     log_complete: bool,
     clock_stepped: bool,
     leftovers: u32,
+    // Only when there is something to say, so that other receipts are the text they were before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    out_of_memory: Option<WireOutOfMemory>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireOutOfMemory {
+    kills: u32,
+    limit_bytes: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -98,6 +119,9 @@ pub fn pack(receipt: &Receipt) -> Vec<u8> {
         log_complete: receipt.log_complete,
         clock_stepped: receipt.clock_stepped,
         leftovers: receipt.leftovers,
+        out_of_memory: receipt
+            .out_of_memory
+            .map(|OutOfMemory { kills, limit_bytes }| WireOutOfMemory { kills, limit_bytes }),
     };
     // Plain fields always have a JSON form; should that ever change, an empty receipt is an invalid one.
     serde_json::to_value(&wire).map_or_else(|_| Vec::new(), |value| json::canonical(&value).into_bytes())
@@ -134,6 +158,9 @@ pub fn unpack(text: &[u8]) -> Result<Receipt, &'static str> {
         log_complete: wire.log_complete,
         clock_stepped: wire.clock_stepped,
         leftovers: wire.leftovers,
+        out_of_memory: wire
+            .out_of_memory
+            .map(|WireOutOfMemory { kills, limit_bytes }| OutOfMemory { kills, limit_bytes }),
     };
     bounds(&receipt)?;
     // One text for one receipt: also refuses missing optional keys, spaces and other spellings.
@@ -148,6 +175,9 @@ fn bounds(receipt: &Receipt) -> Result<(), &'static str> {
     }
     if receipt.finished_at_ms < receipt.started_at_ms {
         return Err("it ends before it starts");
+    }
+    if receipt.out_of_memory.is_some_and(|oom| oom.kills == 0 || oom.limit_bytes < 0) {
+        return Err("it says that nothing ran out of memory");
     }
     let code = receipt.exit_code;
     let sound = match (receipt.signal, &receipt.start_error) {
@@ -202,6 +232,7 @@ mod tests {
             log_complete: true,
             clock_stepped: false,
             leftovers: 0,
+            out_of_memory: None,
         }
     }
 
@@ -227,6 +258,7 @@ mod tests {
             elapsed_ms: limits::TIME_MS_MAX,
             finished_boottime_ms: limits::TIME_MS_MAX,
             leftovers: u32::MAX,
+            out_of_memory: Some(OutOfMemory { kills: u32::MAX, limit_bytes: i64::MAX }),
             ..receipt()
         };
         for step in LaunchStep::ALL {
@@ -272,8 +304,13 @@ mod tests {
     #[test]
     fn a_signal_carries_its_own_code() {
         let killed = Receipt { exit_code: 137, signal: Some(9), ..receipt() };
-        assert_eq!(unpack(&pack(&killed)), Ok(killed));
+        assert_eq!(unpack(&pack(&killed)), Ok(killed.clone()));
         assert!(unpack(&pack(&Receipt { exit_code: 1, signal: Some(9), ..receipt() })).is_err());
+        let oom = Receipt { out_of_memory: Some(OutOfMemory { kills: 2, limit_bytes: 8 << 20 }), ..killed.clone() };
+        let text = String::from_utf8(pack(&oom)).unwrap();
+        assert!(text.contains("\"outOfMemory\":{\"kills\":2,\"limitBytes\":8388608}"), "{text}");
+        assert_eq!(unpack(text.as_bytes()), Ok(oom));
+        assert!(unpack(text.replace("\"kills\":2", "\"kills\":0").as_bytes()).is_err());
         let by_itself = Receipt { exit_code: 137, ..receipt() };
         assert_eq!(unpack(&pack(&by_itself)), Ok(by_itself));
     }

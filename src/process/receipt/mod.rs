@@ -5,6 +5,6 @@ mod codec;
 mod store;
 
 pub(super) use codec::ROOM_BYTES;
-pub use codec::{Receipt, pack, unpack};
+pub use codec::{OutOfMemory, Receipt, pack, unpack};
 pub use store::{ReceiptRead, ReceiptStore};
 pub(super) use store::{file_name, temp_name};

@@ -173,6 +173,7 @@ mod tests {
             log_complete: true,
             clock_stepped: false,
             leftovers: 0,
+            out_of_memory: None,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::model::id::{AttemptId, RunId};
 use crate::process::fact::{self, Fact};
 use crate::process::orders::OrdersView;
 use crate::process::publish::Draft;
-use crate::process::receipt::{self, Receipt};
+use crate::process::receipt::{self, OutOfMemory, Receipt};
 use crate::process::step::{LaunchFailure, LaunchStep};
 use crate::process::{clock, log, private};
 use std::fs::File;
@@ -80,6 +80,7 @@ impl End {
         watched: &Watched,
         start_error: Option<LaunchFailure>,
         output: &Output,
+        out_of_memory: Option<OutOfMemory>,
     ) -> i32 {
         let mut fact = Fact::new(self.run, self.attempt, &self.artifact);
         fact.maximum_bytes = output.bytes_max;
@@ -110,6 +111,7 @@ impl End {
             log_complete: output.is_complete,
             clock_stepped: start.is_stepped_until(watched.at),
             leftovers: u32::try_from(watched.leftovers).unwrap_or(u32::MAX),
+            out_of_memory,
         };
         let _ = self.receipt.publish(&self.receipt_name, &receipt::pack(&receipt), true);
         exit_code

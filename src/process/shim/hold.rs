@@ -1,6 +1,7 @@
 //! The user's process between fork and release: prepared, and held on a pipe of its own.
 
 use super::user;
+use crate::process::cgroup::Group;
 use crate::process::fork::{self, Fork};
 use crate::process::orders::OrdersView;
 use crate::process::step::{self, LaunchFailure, LaunchStep, REPORT_BYTES};
@@ -17,7 +18,7 @@ pub(super) struct HeldUser {
 }
 
 /// Forks the user's process and waits until it has done everything that can fail.
-pub(super) fn fork(orders: &OrdersView<'_>, output: PipeWriter) -> Result<HeldUser, LaunchFailure> {
+pub(super) fn fork(orders: &OrdersView<'_>, group: &Group, output: PipeWriter) -> Result<HeldUser, LaunchFailure> {
     let pipe_failed = |e: io::Error| LaunchFailure::of(LaunchStep::Pipe, &e);
     let (hold_read, hold) = io::pipe().map_err(pipe_failed)?;
     let (report, report_write) = io::pipe().map_err(pipe_failed)?;
@@ -31,7 +32,7 @@ pub(super) fn fork(orders: &OrdersView<'_>, output: PipeWriter) -> Result<HeldUs
                 hold: hold_read.as_fd(),
                 report: report_write.as_fd(),
             };
-            user::become_user(orders, shim, &fds)
+            user::become_user(orders, shim, group, &fds)
         }
         Fork::Parent(pid) => pid,
     };
@@ -45,7 +46,11 @@ pub(super) fn fork(orders: &OrdersView<'_>, output: PipeWriter) -> Result<HeldUs
         }
         None => {
             user.abandon();
-            Err(LaunchFailure { step: LaunchStep::User, errno: libc::ECHILD })
+            // Killed by somebody; when it was the kernel for want of memory, that is a matter of the task's limit.
+            Err(match group.oom_kills() {
+                Some(_) => LaunchFailure { step: LaunchStep::Limits, errno: libc::ENOMEM },
+                None => LaunchFailure { step: LaunchStep::User, errno: libc::ECHILD },
+            })
         }
     }
 }

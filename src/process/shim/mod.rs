@@ -7,6 +7,7 @@
 
 mod finish;
 mod hold;
+mod memory;
 mod output;
 mod program;
 mod redact;
@@ -16,6 +17,7 @@ pub use redact::redacted;
 mod user;
 mod watch;
 
+use super::cgroup::Group;
 use super::memory::SecretMap;
 use super::orders::{self, HEADER_BYTES, OrdersView};
 use super::signals::{Signal, Signals};
@@ -59,10 +61,17 @@ fn report(status: OwnedFd, result: Result<(), LaunchFailure>) {
 struct Prepared {
     secrets: SecretMap,
     signals: Signals,
+    held: Held,
+}
+
+/// What is ready when the user's process waits.
+struct Held {
     user: HeldUser,
     end: finish::End,
     output: output::Output,
     patience: watch::Patience,
+    group: Group,
+    memory_bytes: Option<i64>,
 }
 
 fn prepare(orders: &File) -> Result<Prepared, LaunchFailure> {
@@ -78,21 +87,22 @@ fn prepare(orders: &File) -> Result<Prepared, LaunchFailure> {
     #[cfg(debug_assertions)]
     crash::tell(view.crash_at.to_str().unwrap_or_default());
     crash::at("shim.read");
-    let (user, end, output, patience) = hold_user(&view)?;
-    Ok(Prepared { secrets, signals, user, end, output, patience })
+    let held = hold_user(&view)?;
+    Ok(Prepared { secrets, signals, held })
 }
 
-fn hold_user(view: &OrdersView<'_>) -> Result<(HeldUser, finish::End, output::Output, watch::Patience), LaunchFailure> {
+fn hold_user(view: &OrdersView<'_>) -> Result<Held, LaunchFailure> {
     let (log, end) = finish::End::prepare(view)?;
     let (read, write) = io::pipe().map_err(|e| LaunchFailure::of(LaunchStep::Pipe, &e))?;
     fd::set_nonblocking(read.as_fd()).map_err(|e| LaunchFailure::of(LaunchStep::Pipe, &e))?;
     let redactor = redact::Redactor::new(view.redact.iter().map(|(value, name)| (*value, name.to_bytes())));
     let output = output::Output::new(read, log, view.log_bytes_max, redactor)
         .map_err(|e| LaunchFailure::of(LaunchStep::Log, &e))?;
-    let user = hold::fork(view, write)?;
+    let group = Group::make(&view.groups).map_err(|e| LaunchFailure::of(LaunchStep::Limits, &e))?;
+    let user = hold::fork(view, &group, write)?;
     let patience =
         watch::Patience { drain_ms: view.drain_grace_ms, grace_ms: view.grace_ms, leftovers: view.leftovers };
-    Ok((user, end, output, patience))
+    Ok(Held { user, end, output, patience, group, memory_bytes: memory::limit(&view.groups) })
 }
 
 const fn not_understood() -> LaunchFailure {
@@ -115,7 +125,8 @@ fn receive(mut orders: &File) -> Result<SecretMap, LaunchFailure> {
 
 /// From the report to the receipt. The exit code.
 fn run(prepared: Prepared, orders: &File) -> i32 {
-    let Prepared { secrets, signals, user, end, mut output, patience } = prepared;
+    let Prepared { secrets, signals, held } = prepared;
+    let Held { user, end, mut output, patience, mut group, memory_bytes } = held;
     if !is_released(orders, &signals, &user) {
         // Dropping `end` removes what was begun: there is no receipt for what never ran.
         user.abandon();
@@ -133,7 +144,12 @@ fn run(prepared: Prepared, orders: &File) -> i32 {
     let watched = watch.until_over(&mut output);
     output.finish();
     crash::at("shim.exited");
-    let code = end.publish(start, &watched, start_error, &output);
+    let out_of_memory = memory::judge(group.oom_kills(), &watched, memory_bytes);
+    // Before the end is known, so that who knows of it finds no group any more; what is kept stays in its own.
+    if !watched.kept {
+        group.remove();
+    }
+    let code = end.publish(start, &watched, start_error, &output, out_of_memory);
     crash::at("shim.published");
     if watched.kept {
         // The run is over. Whoever is kept still writes to a pipe that somebody must read, and must

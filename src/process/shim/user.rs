@@ -2,6 +2,7 @@
 //! before it reports; afterwards it only waits and becomes the program.
 
 use super::program;
+use crate::process::cgroup::Group;
 use crate::process::fd::{self, Place};
 use crate::process::orders::OrdersView;
 use crate::process::step::{self, LaunchFailure, LaunchStep};
@@ -22,15 +23,18 @@ pub(super) struct Descriptors<'a> {
     pub(super) report: BorrowedFd<'a>,
 }
 
+const OUTPUT: RawFd = 1;
 const HOLD: RawFd = 3;
 const REPORT: RawFd = 4;
 /// What files it makes do not get: no write for group and others.
 const UMASK: u32 = 0o022;
 
 /// Never returns: it becomes the program or ends. `shim` is the parent it must not outlive.
-pub(super) fn become_user(orders: &OrdersView<'_>, shim: i32, fds: &Descriptors<'_>) -> ! {
-    if let Err(errno) = place(fds) {
-        let failure = LaunchFailure { step: LaunchStep::User, errno };
+pub(super) fn become_user(orders: &OrdersView<'_>, shim: i32, group: &Group, fds: &Descriptors<'_>) -> ! {
+    // Into the group first: whatever follows counts as the task's own. Its doors close with the rest.
+    let entered = group.join().map_err(|errno| LaunchFailure { step: LaunchStep::Limits, errno });
+    let placed = entered.and_then(|()| place(fds).map_err(|errno| LaunchFailure { step: LaunchStep::User, errno }));
+    if let Err(failure) = placed {
         let _ = fd::write_all(fds.report.as_raw_fd(), &step::report(Err(failure)));
         own::exit_now(failure.exit_code());
     }
@@ -70,8 +74,8 @@ fn prepare(orders: &OrdersView<'_>, shim: i32) -> Result<(), LaunchFailure> {
     if orders.has_secrets {
         own::dump_no_core().map_err(user_failed)?;
     }
-    // Limits, cgroup, groups and user change here, before anything is looked up: what follows must be
-    // seen with the rights the program will have.
+    confine(orders)?;
+    // What follows is seen with the rights the program will have.
     let as_path = |text: &'_ CStr| Path::new(OsStr::from_bytes(text.to_bytes())).to_path_buf();
     std::env::set_current_dir(as_path(orders.cwd)).map_err(|e| LaunchFailure::of(LaunchStep::Directory, &e))?;
     program::check(&as_path(orders.argv.first().copied().unwrap_or_default()))?;
@@ -79,6 +83,26 @@ fn prepare(orders: &OrdersView<'_>, shim: i32) -> Result<(), LaunchFailure> {
     if own::parent() != shim {
         // It died before the request above: nobody is left to report to.
         own::exit_now(0);
+    }
+    Ok(())
+}
+
+/// Weights and user, while this process still has the shim's rights.
+fn confine(orders: &OrdersView<'_>) -> Result<(), LaunchFailure> {
+    if let Some(nice) = orders.nice {
+        own::set_nice(0, nice).map_err(|e| LaunchFailure::of(LaunchStep::Priority, &e))?;
+    }
+    // A task does not stand behind the daemon when memory runs out, unless it says so. Back to 0 is always
+    // allowed from where the daemon has put itself; where it was not allowed to, there is nothing to undo.
+    match (orders.oom_score_adj, own::set_oom_score_adj(orders.oom_score_adj.unwrap_or(0))) {
+        (Some(_), Err(e)) => return Err(LaunchFailure::of(LaunchStep::OomScore, &e)),
+        (Some(_), Ok(())) | (None, _) => {}
+    }
+    if let Some((uid, gid, groups)) = &orders.account {
+        let failed = |e: io::Error| LaunchFailure::of(LaunchStep::Account, &e);
+        // So that `echo > /dev/stderr`, which opens the pipe by its name, is its own user's right.
+        own::give(OUTPUT, *uid, *gid).map_err(failed)?;
+        own::become_user(*uid, *gid, groups).map_err(failed)?;
     }
     Ok(())
 }

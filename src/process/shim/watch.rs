@@ -30,6 +30,8 @@ pub(super) struct Watched {
     pub(super) leftovers: usize,
     /// They live on, and have to be watched over.
     pub(super) kept: bool,
+    /// Somebody had ordered it to stop.
+    pub(super) ordered: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,12 +119,13 @@ pub(super) struct Watch<'a> {
     phase: Phase,
     ended: Option<(Ended, super::finish::Moment)>,
     leftovers: usize,
+    ordered: bool,
 }
 
 impl<'a> Watch<'a> {
     /// From the release of `main` on.
     pub(super) const fn new(main: i32, signals: &'a Signals, patience: Patience) -> Self {
-        Self { main, signals, patience, phase: Phase::Running, ended: None, leftovers: 0 }
+        Self { main, signals, patience, phase: Phase::Running, ended: None, leftovers: 0, ordered: false }
     }
 
     /// Watches until the tree is empty, or until what is left of it is to be kept.
@@ -131,7 +134,8 @@ impl<'a> Watch<'a> {
             self.turns(output);
             // Nothing else ends the turns than the main process's end, so there is one.
             if let Some((main, at)) = self.ended {
-                return Watched { main, at, leftovers: self.leftovers, kept: self.phase == Phase::Keeping };
+                let kept = self.phase == Phase::Keeping;
+                return Watched { main, at, leftovers: self.leftovers, kept, ordered: self.ordered };
             }
         }
     }
@@ -174,6 +178,7 @@ impl<'a> Watch<'a> {
             output.pump();
             if is_ordered_to_stop(self.signals) {
                 // A stop spares nothing.
+                self.ordered = true;
                 self.patience.leftovers = Leftovers::Kill;
                 let _ = tree::terminate_below(own);
             }

@@ -14,8 +14,10 @@ use qinglet::http::query;
 use qinglet::http::route::{self, Method};
 use qinglet::http::routes::ROUTES;
 use qinglet::http::service::{Api, Parts};
+use qinglet::model::config::Config;
 use qinglet::model::json;
 use qinglet::model::limits::{EDGE, MESSAGE_BYTES_MAX, Profile, RESPONSE_BYTES_MAX};
+use qinglet::model::settings::{InForce, Settings};
 use qinglet::store::Store;
 use qinglet::store::evidence::ActiveAttempt;
 use qinglet::store::open::{self, Options};
@@ -82,12 +84,15 @@ fn api() -> (Api, Admitted) {
     let store = Store::start(&state, &lock, options()).expect("an open store");
     init_owner(&state, &store).expect("an owner");
     let token = std::fs::read_to_string(state.owner_token_path()).expect("the owner's token");
+    let settings = Settings::resolve(&Config::default(), &Config::default()).expect("the defaults");
     let api = Api::new(Parts {
+        capabilities: Arc::default(),
         store: store.clone(),
         pepper: Pepper::load(&state.pepper_path()).expect("a pepper"),
         keyring: state.keyring_path(),
         profile: Profile::Edge,
         limits: &EDGE,
+        settings: Arc::new(InForce::new(settings)),
         board: Arc::new(Board::default()),
         logs: Arc::new(Nothing),
         look: Arc::new(Nothing),

@@ -3,6 +3,7 @@
 //! `tests/fuzz_corpus.rs`, which runs every kept input through the same functions without one.
 
 mod body;
+mod config;
 mod cron;
 mod crontab;
 mod gate;
@@ -44,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     target!(gate, 9000),
     target!(body, 4096),
     target!(json, 4096),
+    target!(config, 1024),
     target!(receipt, 1024),
     target!(handle, 160),
     target!(stat, 1024),

@@ -1,6 +1,6 @@
 //! When the audit cannot be written, nothing is done. Alone in its process, because the fault is a
 //! limit of the whole process: no file may grow. That a mutation and its row are one transaction, whichever
-//! of its writes fails, is in tests/store_faults.rs.
+//! of its writes fails, is in `tests/store_faults.rs`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

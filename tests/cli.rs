@@ -48,7 +48,7 @@ fn options_with_words_of_their_own_name_them() {
         refused(2, &["task", "add", "a", "--leftovers", "some", "--shell", "x"]),
         "--leftovers must be kill or keep"
     );
-    assert!(refused(2, &["access", "token", "new", "a", "--expires", "soon"]).starts_with("--expires"));
+    assert!(refused(2, &["access", "token", "new", "a", "--expires", "soon"]).starts_with("--expires soon: must be"));
 }
 
 #[test]

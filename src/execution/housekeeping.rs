@@ -1,5 +1,5 @@
-//! The slow housekeeping (design D8, D11): expired tokens, groups and receipts of ended Attempts, logs,
-//! ended Runs, audit rows.
+//! The slow housekeeping (design D8, D11): expired tokens, groups and receipts of ended Attempts, logs, ended
+//! Runs, audit rows.
 //! A round has its steps in this order, each step its pages, each page one transaction that is posted
 //! and answered by a message; files are deleted a few a turn. A round that fails ends and the next
 //! one takes up what it left.

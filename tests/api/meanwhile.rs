@@ -44,5 +44,5 @@ fn a_role_that_is_given_again_is_not_the_role_that_was_admitted() {
 
 #[test]
 fn a_token_revoked_between_admission_and_handler_stops_every_mutation() {
-    meanwhile(|world, token| world.revoke(token));
+    meanwhile(World::revoke);
 }

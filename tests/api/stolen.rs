@@ -1,5 +1,6 @@
-//! What a stolen token can do, and what it cannot: a viewer's, an operator's and an admin's, each tried.
-//! The sentences are those of the README.
+//! What a stolen token can do over the API, and what it cannot: a viewer's, an operator's and an admin's, each
+//! tried. The sentences are those of the README. What a task can do that an operator adds is in
+//! `tests/stolen.rs`.
 
 use super::walk::{guarded, mutations, prepare, secret, strong_enough};
 use super::world::{World, code, start, task, uuid};
@@ -77,7 +78,7 @@ fn a_stolen_viewers_token_looks_and_changes_nothing() {
 #[test]
 fn a_stolen_operators_token_runs_what_it_likes_and_leaves_traces() {
     let (world, thief, seen) = scene(Role::Operator);
-    // It can run any program as whom the daemon is, and give a secret to it: that is what it is for.
+    // It can run any program, and give a secret to it: that is what it is for.
     assert_eq!(world.start(&thief, "t", &uuid(), &seen).0, 202);
     assert_eq!(world.ask(&thief, "PUT", "tasks/mine", &using("db").to_string()).0, 201);
     let (_, shown) = world.get(&thief, "tasks/mine");

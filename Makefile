@@ -2,12 +2,13 @@
 
 CARGO  ?= cargo
 PREFIX ?= /usr/local
+DIST   ?= dist
 
 target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test test-clock test-limits test-power storm fuzz check fmt clippy build bench install clean tools
+.PHONY: help demo test test-clock test-limits test-power test-arm storm fuzz check fmt clippy build cross envelope bench install ipk bundle clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
@@ -21,8 +22,13 @@ help:
 	@echo 'make test-power           such a machine with a disk: its clock set and its power cut under running tasks (minutes)'
 	@echo 'make check                format, lints with warnings denied, every test'
 	@echo 'make build                the release binary, $(binary)'
+	@echo 'make cross                static release binaries for x86_64, aarch64 and armv7 in $(DIST)/, with their sizes'
+	@echo 'make test-arm             unit tests and the main job on armv7 and aarch64, emulated (minutes)'
+	@echo 'make envelope             a working day of the release binary in 128 MiB and 64 process ids (needs root)'
 	@echo 'make bench                what an idle daemon costs, and what 5,000 triggers add (five minutes)'
 	@echo 'make install DESTDIR=DIR  build and put it to DIR$(PREFIX)/bin (PREFIX=/usr/local)'
+	@echo 'make ipk                  OpenWrt packages from the binaries in dist/, one for each line of targets/openwrt/arches'
+	@echo 'make bundle               for any other Linux: archives with a binary and its install.sh, in dist/'
 	@echo 'make clean                remove what was built'
 
 tools:
@@ -72,12 +78,34 @@ clippy: tools
 build: tools
 	$(CARGO) build --locked --release --bin qinglet
 
+# Bytes each may have: a router's flash is small, and what grows unseen is never made small again.
+ceilings := x86_64-unknown-linux-musl=2097152 aarch64-unknown-linux-musl=1887436 armv7-unknown-linux-musleabihf=1677721
+
+cross: tools
+	@CARGO='$(CARGO)' sh targets/cross.sh '$(DIST)' $(ceilings)
+
+test-arm: tools
+	@CARGO='$(CARGO)' sh targets/test-arm.sh '$(abspath $(target))'
+
+envelope: cross
+	@bash targets/envelope.sh '$(DIST)/qinglet-x86_64-unknown-linux-musl'
+	@bash targets/envelope.sh '$(DIST)/qinglet-armv7-unknown-linux-musleabihf' qemu-arm-static
+
 bench: build
 	@QINGLET='$(binary)' bench/idle.sh
 	@QINGLET='$(binary)' bench/triggers.sh
 
 install: build
-	install -D -m 0755 '$(binary)' '$(DESTDIR)$(PREFIX)/bin/qinglet'
+	@sh targets/static/install.sh --init none --unverified --binary '$(binary)' --prefix '$(PREFIX)' --root '$(DESTDIR)'
+
+# Both from the binaries of `make cross`, and the same bytes whenever the commit is the same.
+epoch = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}
+
+ipk:
+	@$(epoch) sh targets/openwrt/ipk.sh '$(DIST)' '$(DIST)'
+
+bundle:
+	@$(epoch) sh targets/static/bundle.sh '$(DIST)' '$(DIST)'
 
 clean:
 	$(CARGO) clean

@@ -27,6 +27,7 @@ use crate::process::handle::Handle;
 use crate::process::launch::{Held, Launcher};
 use crate::process::log::LogStore;
 use crate::process::machine::Machine;
+pub use crate::process::open_path::open_path;
 use crate::process::orders::{Confined, Orders};
 use crate::process::published::Published;
 use crate::process::reap::Children;

@@ -4,14 +4,15 @@
 //! descriptor of its directory, as `/proc/self/fd/N/name`.
 
 use super::poll;
+use crate::execution::linux::open_path;
 use crate::model::limits::SEND_BUFFER_BYTES;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -188,8 +189,7 @@ pub struct Door(File);
 impl Door {
     /// Opens the socket at a path.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        Ok(Self(OpenOptions::new().read(true).custom_flags(flags).open(path)?))
+        Ok(Self(open_path(path, libc::O_NOFOLLOW)?))
     }
 
     /// Connects. The stream blocks.
@@ -205,8 +205,7 @@ fn short<T>(path: &Path, act: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> 
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let folder = OpenOptions::new().read(true).custom_flags(flags).open(folder)?;
+    let folder = open_path(folder, libc::O_DIRECTORY)?;
     let mut address = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();
     address.extend_from_slice(name.as_bytes());
     act(Path::new(OsStr::from_bytes(&address)))

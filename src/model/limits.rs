@@ -266,8 +266,11 @@ pub const SWEEP_ROUNDS: u32 = 40;
 /// process that is just ending shows no environment either.
 pub const UNPROVEN_ROUNDS: u32 = 3;
 /// How long a daemon that is told to stop waits for its tasks, to end by themselves or in the grace
-/// of their stop: less than the 90 s after which systemd kills a service, its shims included.
+/// of their stop: less than the 90 s after which systemd kills a service unless its unit says otherwise.
 pub const STOP_MS_MAX: u64 = 60_000;
+/// From SIGTERM to the daemon's end at most: accepted requests, running tasks, their KILL, half-done
+/// starts and what the store still has to write. Every init script waits longer before it kills.
+pub const STOP_BOUND_MS: u64 = HTTP_DRAIN_MS + STOP_MS_MAX + 2 * KILL_WAIT_MS + LAUNCH_MS_MAX + STORE_WAIT_MS;
 /// Looks at /proc for new descendants in one stop (design D6).
 pub const CLOSURE_PASSES_MAX: usize = 20;
 /// A durable handle's text (design D5).

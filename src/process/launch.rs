@@ -2,6 +2,7 @@
 //! identified (design D3). No user code runs before [`Held::release`].
 
 use super::handle::Handle;
+use super::open_path::open_path;
 use super::orders::{self, Manner, Orders};
 use super::reap::Children;
 use super::step::{self, REPORT_BYTES};
@@ -11,7 +12,6 @@ use crate::model::limits;
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +54,7 @@ pub fn own_exe() -> io::Result<File> {
 
 /// A binary to be executed later; it need not be readable.
 pub fn open_exe(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)
+    open_path(path, 0)
 }
 
 type Reply = Box<dyn FnOnce(Result<Held, LaunchFailure>) + Send>;

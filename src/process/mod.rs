@@ -17,6 +17,7 @@ pub mod launch;
 pub mod log;
 pub mod machine;
 mod memory;
+pub mod open_path;
 pub mod orders;
 mod own;
 pub mod pidfd;

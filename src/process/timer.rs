@@ -47,6 +47,7 @@ impl Timer {
     }
 
     /// Sets the alarm to an absolute time of its clock, or takes it off. A time that is past is due at once.
+    #[allow(deprecated)] // for musl, `time_t` will be wider one day; it is named here for whatever width it has
     pub fn set(&self, at_ms: Option<i64>) -> io::Result<()> {
         // All zero takes the alarm off, so the earliest time is one nanosecond.
         let at_ms = at_ms.map(|ms| ms.max(0));

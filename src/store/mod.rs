@@ -10,6 +10,7 @@
 pub mod access;
 mod admit;
 mod advance;
+mod answer;
 pub mod audit;
 mod batch;
 mod binding;

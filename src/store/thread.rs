@@ -1,5 +1,6 @@
 //! The store thread: takes what is queued, runs it in one transaction, commits, answers.
 
+use super::answer;
 use super::batch::{Keeper, Request};
 use super::fail::Fail;
 use super::open::{self, Options};
@@ -7,7 +8,7 @@ use super::state::{StateDir, StateError, StateLock};
 use super::tx::Tx;
 use crate::model::limits;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle, ThreadId};
 use std::time::Duration;
 
@@ -85,18 +86,13 @@ impl Store {
 
     /// Does one operation and waits for its commit, at most [`limits::STORE_WAIT_MS`].
     pub fn call<O: Operation>(&self, operation: O) -> Result<O::Out, StoreError> {
-        let (answer, answered) = mpsc::sync_channel(1);
-        let ticket = self.inner.queue.push(Pending::boxed(operation, move |result| {
-            // The caller may have given up; then nobody wants it.
-            let _ = answer.send(result);
-        }));
-        match answered.recv_timeout(Duration::from_millis(limits::STORE_WAIT_MS)) {
-            Ok(result) => result,
+        let (giver, taker) = answer::pair();
+        let ticket = self.inner.queue.push(Pending::boxed(operation, move |result| giver.give(result)));
+        match taker.wait(Duration::from_millis(limits::STORE_WAIT_MS)) {
+            Ok(Some(result)) => result,
             // Still in the queue: taken out again, so it never happens.
-            Err(mpsc::RecvTimeoutError::Timeout) if ticket.is_some_and(|t| self.inner.queue.withdraw(t)) => {
-                Err(StoreError::Busy)
-            }
-            Err(_) => Err(UNKNOWN),
+            Err(()) if ticket.is_some_and(|t| self.inner.queue.withdraw(t)) => Err(StoreError::Busy),
+            Ok(None) | Err(()) => Err(UNKNOWN),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::store::runs::CountRuns;
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 struct Scratch {
     path: PathBuf,

@@ -1,0 +1,256 @@
+//! A small system in a folder, with busybox as its only userland, to be entered by chroot from a test that is
+//! already in namespaces of its own (`support::inside`). Everything in it ends with those.
+
+// Each test file is a crate of its own and uses what it needs; here a panic is how a test fails.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
+
+use crate::support::{self, Bench, Output, until};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The project's folder.
+pub const TOP: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The system.
+pub struct Router {
+    root: PathBuf,
+    // Owns the folder.
+    bench: Bench,
+    /// Where its state is, as seen from inside.
+    state: String,
+}
+
+/// Enters namespaces of the test's own, unless busybox is missing. `false`: there is nothing to do here.
+pub fn enter(test: &str) -> bool {
+    if busybox().is_none() {
+        support::skip(test, "no static busybox here; on Debian: apt-get install busybox-static");
+        return false;
+    }
+    support::inside::enter(test, "")
+}
+
+/// Debian's busybox-static; another busybox would need its libraries in there.
+fn busybox() -> Option<PathBuf> {
+    let found = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from).into_iter().find(|path| path.exists())?;
+    let said = Command::new("ldd").arg(&found).output().ok()?;
+    (!said.status.success()).then_some(found)
+}
+
+impl Router {
+    /// A system with nothing of ours but the program's libraries, its state to be at `state`.
+    pub fn new(state: &str) -> Self {
+        let bench = Bench::new();
+        let root = bench.root().join("root");
+        for folder in ["bin", "sbin", "etc/init.d", "etc/rc.d", "dev", "proc", "usr/bin", "usr/sbin", "lib", "root"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let world = |path: &Path| fs::DirBuilder::new().mode(0o1777).recursive(true).create(path).unwrap();
+        world(&root.join("tmp"));
+        fs::set_permissions(root.join("tmp"), Permissions::from_mode(0o1777)).unwrap();
+        fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
+        fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
+        fs::copy(busybox().unwrap(), root.join("bin/busybox")).unwrap();
+        let list = Command::new(busybox().unwrap()).arg("--list").output().unwrap();
+        for applet in String::from_utf8(list.stdout).unwrap().lines().filter(|name| *name != "busybox") {
+            symlink("/bin/busybox", root.join("bin").join(applet)).unwrap();
+        }
+        let router = Self { root, bench, state: state.to_owned() };
+        router.libraries();
+        let mounts = "mount -t proc proc proc && mount -t tmpfs tmpfs dev && mknod -m 666 dev/null c 1 3 && \
+                      mknod -m 666 dev/zero c 1 5 && mknod -m 666 dev/urandom c 1 9";
+        let done = Command::new("sh").args(["-ec", mounts]).current_dir(&router.root).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        router
+    }
+
+    /// The test's binary is linked against the C library, the released ones are not.
+    fn libraries(&self) {
+        let said = Command::new("ldd").arg(env!("CARGO_BIN_EXE_qinglet")).output().unwrap();
+        let said = String::from_utf8(said.stdout).unwrap();
+        for library in said.split_whitespace().filter(|word| word.starts_with('/')) {
+            self.put(Path::new(library), library, 0o755);
+        }
+    }
+
+    /// The system's root folder, from outside.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A folder outside of the system for what the test makes.
+    pub fn outside(&self) -> &Path {
+        self.bench.root()
+    }
+
+    /// A path in the system, from outside.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.root.join(inside.trim_start_matches('/'))
+    }
+
+    /// What a file in the system says; empty when it is not there.
+    pub fn read(&self, inside: &str) -> String {
+        fs::read_to_string(self.path(inside)).unwrap_or_default()
+    }
+
+    /// Copies a file into the system.
+    pub fn put(&self, from: &Path, inside: &str, mode: u32) {
+        let to = self.path(inside);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(from, &to).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
+        fs::set_permissions(to, Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// The mode and owner of a file in the system.
+    pub fn mode(&self, inside: &str) -> (u32, u32) {
+        let about = fs::symlink_metadata(self.path(inside)).unwrap_or_else(|e| panic!("{inside}: {e}"));
+        (about.mode() & 0o7777, about.uid())
+    }
+
+    fn command(&self, text: &str) -> Command {
+        let mut command = Command::new("chroot");
+        command.arg(&self.root).args(["/bin/sh", "-c", text]).stdin(Stdio::null());
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/root");
+        command
+    }
+
+    /// Runs a shell text in the system to its end. What it leaves running keeps none of its output.
+    pub fn sh(&self, text: &str) -> Output {
+        let out = self.outside().join("sh.out");
+        let err = self.outside().join("sh.err");
+        let mut command = self.command(text);
+        command.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
+        let code = command.status().unwrap().code().unwrap_or(-1);
+        let bytes = fs::read(&out).unwrap();
+        let stderr = fs::read_to_string(&err).unwrap();
+        Output { code, stdout: String::from_utf8_lossy(&bytes).into_owned(), stderr, bytes }
+    }
+
+    /// The same; it must succeed.
+    #[track_caller]
+    pub fn ok(&self, text: &str) -> String {
+        let done = self.sh(text);
+        assert_eq!(done.code, 0, "{text}: {done:?}\n{}", self.read("/tmp/logd"));
+        done.stdout.trim_end().to_owned()
+    }
+
+    /// Starts something that stays.
+    pub fn background(&self, text: &str) {
+        self.command(text).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    }
+
+    /// The command line in the system.
+    pub fn cli(&self, text: &str) -> Output {
+        self.sh(&format!("exec qinglet --state {} {text}", self.state))
+    }
+
+    /// The same; it must succeed. What it prints.
+    #[track_caller]
+    pub fn qinglet(&self, text: &str) -> String {
+        let done = self.cli(text);
+        assert_eq!(done.code, 0, "{text}: {done:?}");
+        done.stdout.trim_end().to_owned()
+    }
+
+    /// One Run as the wire shows it.
+    pub fn run(&self, run: &str) -> Value {
+        serde_json::from_str::<Value>(&self.qinglet(&format!("--json show {run}"))).unwrap()["run"].take()
+    }
+
+    /// Waits until a Run is in this state.
+    pub fn run_in(&self, run: &str, status: &str) -> Value {
+        until(&format!("run {run} to be {status}"), || Some(self.run(run)).filter(|run| run["status"] == status))
+    }
+
+    /// Waits until the daemon answers.
+    pub fn served(&self) {
+        until("the daemon to answer", || (self.cli("status").code == 0).then_some(()));
+    }
+
+    /// Starts a task of a few seconds, and gives its Run once it runs.
+    pub fn few_seconds(&self) -> String {
+        let text = "echo begun; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done; echo done; exit 7";
+        let _ = self.cli(&format!("task add few --shell '{text}'"));
+        let run = self.qinglet("run few");
+        self.run_in(&run, "running");
+        until("the task to begin", || (self.qinglet(&format!("logs {run}")) == "begun").then_some(()));
+        run
+    }
+
+    /// That Run must end by itself, known with its exit code and all of its output, and never have been begun again.
+    #[track_caller]
+    pub fn lived(&self, run: &str) {
+        let ended = self.run_in(run, "failed");
+        let attempt = &ended["latestAttempt"];
+        assert_eq!((&attempt["exitCode"], &attempt["number"]), (&7.into(), &1.into()), "{ended}");
+        assert_eq!(self.qinglet(&format!("logs {run}")), "begun\ndone");
+    }
+
+    /// Puts a store of the first schema in place of this state's, with the same owner and tasks; its daemon must not
+    /// run.
+    pub fn make_older(&self) {
+        let state = self.path(&self.state);
+        let is_store = |path: &PathBuf| path.is_file() && fs::read(path).unwrap().starts_with(b"SQLite format 3\0");
+        let new = fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path()).find(is_store).unwrap();
+        let old = self.outside().join("older");
+        let conn = rusqlite::Connection::open(&old).unwrap();
+        conn.execute("ATTACH ?1 AS new", [new.to_str().unwrap()]).unwrap();
+        let get = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        for pragma in ["page_size", "application_id"] {
+            let value = get(&format!("PRAGMA new.{pragma}"));
+            conn.execute_batch(&format!("PRAGMA main.{pragma} = {value}")).unwrap();
+        }
+        let history = "SELECT sql FROM new.sqlite_schema WHERE name = 'schema_migrations'";
+        let history: String = conn.query_row(history, [], |row| row.get(0)).unwrap();
+        conn.execute_batch(&history).unwrap();
+        conn.execute_batch(include_str!("../../src/store/schema/0001-first.sql")).unwrap();
+        conn.execute_batch("INSERT INTO main.schema_migrations SELECT * FROM new.schema_migrations WHERE id = 1")
+            .unwrap();
+        let names = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name <> 'schema_migrations'";
+        let tables: Vec<String> = list(&conn, names);
+        conn.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+        for table in tables {
+            let columns =
+                list(&conn, &format!("SELECT '\"' || name || '\"' FROM pragma_table_info('{table}', 'main')"));
+            let columns = columns.join(", ");
+            let copy =
+                format!("INSERT OR REPLACE INTO main.\"{table}\" ({columns}) SELECT {columns} FROM new.\"{table}\"");
+            conn.execute_batch(&copy).unwrap_or_else(|e| panic!("{table}: {e}"));
+        }
+        conn.execute_batch("DETACH new").unwrap();
+        drop(conn);
+        for entry in fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.to_str().unwrap().starts_with(new.to_str().unwrap()) {
+                fs::remove_file(entry).unwrap();
+            }
+        }
+        fs::copy(&old, &new).unwrap();
+        fs::set_permissions(&new, Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// The copies of older stores in the state.
+    pub fn copies(&self) -> usize {
+        let entries = fs::read_dir(self.path(&self.state)).unwrap();
+        entries.filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().contains(".before-")).count()
+    }
+}
+
+fn list(conn: &rusqlite::Connection, sql: &str) -> Vec<String> {
+    conn.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+/// The test's binary without what only a debugger reads, under the name of each triple, and their checksums.
+pub fn binaries(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    let text = "cp \"$1\" qinglet && strip qinglet 2>/dev/null
+        for triple in x86_64-unknown-linux-musl aarch64-unknown-linux-musl armv7-unknown-linux-musleabihf; do
+            ln qinglet qinglet-$triple
+        done
+        rm qinglet && sha256sum qinglet-* >SHA256SUMS";
+    let mut command = Command::new("sh");
+    command.args(["-c", text, "sh", env!("CARGO_BIN_EXE_qinglet")]).current_dir(folder);
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+}

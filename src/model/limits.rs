@@ -1,6 +1,8 @@
 //! Every bound of the system, each with its reason. A number that limits something stands here or
 //! it is a mistake. Sizes are bytes, times are milliseconds, unless the name says otherwise.
 
+pub use super::profile::Profile;
+
 /// KiB in bytes.
 const KIB: u64 = 1024;
 /// MiB in bytes.
@@ -9,15 +11,6 @@ const MIB: u64 = 1024 * KIB;
 const HOUR_MS: i64 = 3_600_000;
 /// A day in milliseconds.
 pub const DAY_MS: i64 = 24 * HOUR_MS;
-
-/// Where the runtime lives. The safety rules are the same; only sizes and counts differ.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Profile {
-    /// A router: 128 MiB and 64 PIDs for the daemon and all its tasks.
-    Edge,
-    /// A small server.
-    Standalone,
-}
 
 /// What differs by profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,33 +134,6 @@ pub const STANDALONE: Limits = Limits {
     run_age_ms: RUN_AGE_MS,
     audit_kept: AUDIT_KEPT,
 };
-
-impl Profile {
-    /// The profile's numbers.
-    pub const fn limits(self) -> &'static Limits {
-        match self {
-            Self::Edge => &EDGE,
-            Self::Standalone => &STANDALONE,
-        }
-    }
-
-    /// Reads the word used on the command line and in answers.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "edge" => Some(Self::Edge),
-            "standalone" => Some(Self::Standalone),
-            _ => None,
-        }
-    }
-
-    /// The word used on the command line and in answers.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Edge => "edge",
-            Self::Standalone => "standalone",
-        }
-    }
-}
 
 // ---- Values on the wire -------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ pub mod nearest;
 pub mod on_stop;
 pub mod passwd;
 pub mod policy;
+pub mod profile;
 pub mod record;
 pub mod retry;
 pub mod secret;

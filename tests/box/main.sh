@@ -1,6 +1,15 @@
 # The main job on a machine of its own architecture: a state, a daemon, runs that end in every way, a crash, a stop.
 . /box/kit.sh
 
+# How many `sleep 1000` and `sleep 1001` there are.
+sleepers() {
+    local count=0 file
+    for file in /proc/[0-9]*/cmdline; do
+        case $(tr '\0' ' ' <"$file" 2>/dev/null) in 'sleep 100'[01]' ') count=$((count + 1)) ;; esac
+    done
+    echo $count
+}
+
 it_begins() {
     check "the binary says its version" quietly qinglet --version
     check "a state can be made" quietly qinglet init
@@ -30,11 +39,11 @@ runs_end() {
 stop_ends_the_whole_tree() {
     run=$(qinglet run deaf)
     sleep 2
-    check "the tree is there" equal "$(pgrep -f 'sleep 100[01]' | wc -l)" 2
+    check "the tree is there" equal "$(sleepers)" 2
     qinglet stop "$run" >/dev/null
     ended "$run" 30
     check "a run that ignores TERM is stopped" equal "$(word status "$run")" cancelled
-    check "and nothing of it is left" equal "$(pgrep -f 'sleep 100[01]' | wc -l)" 0
+    check "and nothing of it is left" equal "$(sleepers)" 0
 }
 
 a_crash_loses_nothing() {
@@ -43,7 +52,7 @@ a_crash_loses_nothing() {
     sleep 2
     kill_daemon
     sleep 1
-    check "tasks outlive the daemon" equal "$(pgrep -f 'sleep 1000' | wc -l)" 1
+    check "tasks outlive the daemon" equal "$(sleepers)" 1
     serve
     check "the next daemon knows them" equal "$(word status "$outlives") $(word status "$slow")" "running running"
     ended "$outlives" 60
@@ -57,12 +66,12 @@ a_crash_loses_nothing() {
 a_file_of_a_later_century_is_no_trouble() {
     run=$(qinglet run hello)
     ended "$run" 30
-    set_clock $((69 * YEAR_S))
-    check "the clock stands beyond 2038, where 32 bits end" equal "$(year)" 2039
+    wallclock 2180000000
+    check "the clock stands beyond 2038, where 32 bits end" [ "$(wallclock)" -ge 2180000000 ]
     late=$(qinglet run hello)
     ended "$late" 30
     check "a run there succeeds" equal "$(word status "$late")" succeeded
-    check "and is later than 32 bits of seconds" [ "$(word finishedAtMs "$late")" -gt 2147483647000 ]
+    check "and is later than 32 bits of seconds" [ "$(word finishedAtMs "$late")" -ge 2180000000000 ]
     kill_daemon
     serve
     check "its log is read by the next daemon" equal "$(qinglet logs "$late")" "hello from $late"

@@ -23,9 +23,9 @@ case $arch in
     x86_64) deb=amd64 image=linux-image-amd64 qemu=qemu-system-x86_64 package=qemu-system-x86 triple=x86_64-unknown-linux-gnu
         console=ttyS0 machine=(-M pc -cpu qemu64) ;;
     armv7) deb=armhf image=linux-image-armmp qemu=qemu-system-arm package=qemu-system-arm triple=armv7-unknown-linux-musleabihf
-        console=ttyAMA0 machine=(-M virt,highmem=off -cpu cortex-a7) ;;
+        console=ttyAMA0 machine=(-M virt,highmem=off -cpu cortex-a7) zig=arm-linux-musleabihf ;;
     aarch64) deb=arm64 image=linux-image-arm64 qemu=qemu-system-aarch64 package=qemu-system-arm triple=aarch64-unknown-linux-musl
-        console=ttyAMA0 machine=(-M virt -cpu cortex-a53) ;;
+        console=ttyAMA0 machine=(-M virt -cpu cortex-a53) zig=aarch64-linux-musl ;;
     *) echo "there is no machine $arch; there are x86_64, armv7 and aarch64" >&2; exit 2 ;;
 esac
 
@@ -87,6 +87,13 @@ mkdir -p "$tree"/{bin,box,dev,etc,proc,root,sys,tmp,var/lib}
 cp "$work/busybox" "$tree/bin/busybox"
 cp "$binary" "$tree/bin/qinglet"
 cp "$here/init" "$tree/init"
+if [ "$arch" != x86_64 ]; then
+    (
+        here=$root/targets
+        . "$here/cross.env"
+        "$ZIG" cc -target "$zig" -Os -static -o "$tree/bin/wallclock" "$root/tests/box/wallclock.c"
+    )
+fi
 cp "$here/kit.sh" "$tree/box/kit.sh"
 cp "$here/$scenario.sh" "$tree/box/scenario.sh"
 chmod 0755 "$tree/init"

@@ -121,8 +121,8 @@ fn procd_starts_stops_reloads_and_respawns_it() {
         }
     }
     let param = |name: &str| -> Vec<String> {
-        let set = said.iter().filter(|call| call[0] == "procd_set_param" && call[1] == name);
-        set.last().unwrap_or_else(|| panic!("{name} was not set"))[2..].to_vec()
+        let mut set = said.iter().filter(|call| call[0] == "procd_set_param" && call[1] == name);
+        set.next_back().unwrap_or_else(|| panic!("{name} was not set"))[2..].to_vec()
     };
     assert_eq!(param("command"), ["/usr/lib/qinglet/run", STATE]);
     assert_eq!(param("respawn")[2], "0", "it never gives up");

@@ -1,5 +1,5 @@
 //! `targets/static/install.sh` on systems with busybox as their only userland: each init system found by looking,
-//! installed, upgraded under a running task, refused halfway, removed. systemd and OpenRC are stand-ins
+//! installed, upgraded under a running task, refused halfway, removed. systemd and `OpenRC` are stand-ins
 //! (`router`) that write down what they are asked for.
 
 // In the helpers below a panic is how a test fails.

@@ -8,6 +8,7 @@ use super::time::rfc3339;
 use crate::model::word::Exit;
 use crate::runtime::restore::{NotRestored, Restored, Wanted, restore};
 use serde_json::json;
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// The command.
@@ -23,7 +24,7 @@ pub const COMMAND: Command = Command {
     more: "The daemon must not be running. The backup is read through first: its digest, every page, every\n\
            reference, its version. Runs that were active in it are lost once the daemon starts; runs that waited\n\
            start. Logs are not in a backup. A crash leaves the old state or the new one, whole.",
-    body: body,
+    body,
 };
 
 fn body(context: &Context, given: &Given) -> Result<Exit, Failure> {
@@ -64,16 +65,21 @@ fn body(context: &Context, given: &Given) -> Result<Exit, Failure> {
 fn text(context: &Context, restored: &Restored) -> String {
     let (state, option) = (context.state.display(), context.state_option());
     let mut text = format!("{state} is as it was at {}.\n", rfc3339(restored.made_at_ms));
+    // Writing to a String cannot fail.
     if let Some(aside) = &restored.aside {
-        text += &format!("The state that was there is kept as {}.\n", aside.display());
+        let _ = writeln!(text, "The state that was there is kept as {}.", aside.display());
     }
     if restored.migrated {
         text += "It was of an older version and was brought up to date; the store as it was is kept beside it.\n";
     }
-    text += &if restored.owner_token {
-        format!("The owner's token is in {state}/owner.token. ")
+    let _ = if restored.owner_token {
+        write!(text, "The owner's token is in {state}/owner.token. ")
     } else {
-        format!("Tokens work as before; if you have none, `qinglet {option}init --reissue-owner` makes a new one. ")
+        write!(
+            text,
+            "Tokens work as before; if you have none, `qinglet {option}init --reissue-owner` makes a new one. "
+        )
     };
-    text + &format!("Now: qinglet {option}serve\n")
+    let _ = writeln!(text, "Now: qinglet {option}serve");
+    text
 }

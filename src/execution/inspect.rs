@@ -357,7 +357,9 @@ impl Step {
     }
 
     fn fail(&mut self, messages: Vec<String>, todo: &'static str) {
-        messages.into_iter().for_each(|message| self.add(Finding { level: Level::Fail, message, todo }));
+        for message in messages {
+            self.add(Finding { level: Level::Fail, message, todo });
+        }
     }
 
     /// The store could not answer: whether it is damaged or only busy, it was not looked at.

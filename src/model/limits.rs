@@ -564,5 +564,5 @@ pub const CHECK_SERVED_BYTES_MAX: u64 = 16 * MIB;
 const _: () = {
     assert!(BACKUP_PIECE_BYTES * 4 / 3 + 1024 < RESPONSE_BYTES_MAX);
     // A text of base64 must end with its piece.
-    assert!(BACKUP_PIECE_BYTES % 3 == 0);
+    assert!(BACKUP_PIECE_BYTES.is_multiple_of(3));
 };

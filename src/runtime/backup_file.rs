@@ -214,7 +214,7 @@ impl Backup {
         }
         let mut trailer = Zeroizing::new(vec![0; trailer_bytes]);
         file.read_exact_at(&mut trailer, database_bytes).map_err(|e| format!("cannot read {shown}: {e}"))?;
-        let (label, keys) = take_apart(&trailer).map_err(|what| damaged(what))?;
+        let (label, keys) = take_apart(&trailer).map_err(&damaged)?;
         if label.database_bytes != database_bytes {
             return Err(damaged("its lengths"));
         }

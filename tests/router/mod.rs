@@ -136,7 +136,8 @@ impl Router {
         done.stdout.trim_end().to_owned()
     }
 
-    /// Starts something that stays.
+    /// Starts something that stays; it ends with the process id namespace it is in.
+    #[allow(clippy::zombie_processes)]
     pub fn background(&self, text: &str) {
         self.command(text).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     }

@@ -85,8 +85,7 @@ fn looked_at(check: &str, seen: u64) -> String {
     match check {
         "shape" => format!("schema {seen}, as this version makes it"),
         "pages" => format!("{seen} tables with their indexes and references"),
-        "tasks" => format!("{seen} revisions match their digests"),
-        "triggers" => format!("{seen} revisions match their digests"),
+        "tasks" | "triggers" => format!("{seen} revisions match their digests"),
         "secrets" => format!("every key is there; {seen} values open"),
         "folder" => "nothing foreign, nothing that others may read".into(),
         "logs" => format!("{seen} logs are there"),

@@ -3,6 +3,7 @@
 CARGO  ?= cargo
 PREFIX ?= /usr/local
 DIST   ?= dist
+TEST_ARM_MACHINES ?= armv7 aarch64
 
 target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
@@ -81,11 +82,13 @@ build: tools
 # Bytes each may have: a router's flash is small, and what grows unseen is never made small again.
 ceilings := x86_64-unknown-linux-musl=2097152 aarch64-unknown-linux-musl=1887436 armv7-unknown-linux-musleabihf=1677721
 
+CROSS ?= x86_64-unknown-linux-musl aarch64-unknown-linux-musl armv7-unknown-linux-musleabihf
+
 cross: tools
-	@CARGO='$(CARGO)' sh targets/cross.sh '$(DIST)' $(ceilings)
+	@CARGO='$(CARGO)' sh targets/cross.sh '$(DIST)' $(filter $(addsuffix =%,$(CROSS)),$(ceilings))
 
 test-arm: tools
-	@CARGO='$(CARGO)' sh targets/test-arm.sh '$(abspath $(target))'
+	@TEST_ARM_MACHINES='$(TEST_ARM_MACHINES)' CARGO='$(CARGO)' sh targets/test-arm.sh '$(abspath $(target))'
 
 envelope: cross
 	@bash targets/envelope.sh '$(DIST)/qinglet-x86_64-unknown-linux-musl'

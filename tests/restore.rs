@@ -199,7 +199,7 @@ fn sealed(bench: &Bench, bytes: &[u8], database: usize, sql: &str) -> Vec<u8> {
     changed.extend(&bytes[database..database + at]);
     changed.extend(format!("\"databaseBytes\":{length}").bytes());
     changed.extend(&bytes[database + at + label.len()..bytes.len() - 94]);
-    let sha: String = sha2::Sha256::digest(&changed).iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha = sha2::Sha256::digest(&changed).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     changed.extend(format!("\nsha256 {sha} {length:020}\n").bytes());
     changed
 }

@@ -316,8 +316,9 @@ fn an_occurrence_cut_after_its_commit_has_one_run_whatever_starts_next() {
         let file = fs::read_dir(bench.state()).unwrap().map(|entry| entry.unwrap().path());
         let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "db")).unwrap();
         let due = "UPDATE trigger_schedules SET last_boot = zeroblob(16), next_fire_at_ms = CASE
-            WHEN next_fire_at_ms IS NOT NULL THEN unixepoch() * 1000 - 1000 END";
-        Connection::open(file).unwrap().execute(due, []).unwrap();
+            WHEN next_fire_at_ms IS NOT NULL THEN ?1 END";
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        Connection::open(file).unwrap().execute(due, [now.as_millis() as i64 - 1000]).unwrap();
         bench.env("QINGLET_CRASH_AT", point).launch(&["--clock", "always"]);
         assert_eq!(bench.ended(), -9, "the daemon died by itself at {point}");
         let stored = Stored::of(&bench.db());

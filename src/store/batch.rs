@@ -57,8 +57,9 @@ impl Keeper {
         Ok(Self { folder, limits: *options.limits, options, conn: Some(conn), ids, only_looks: false })
     }
 
-    pub(super) fn looking(folder: PathBuf, options: Options, conn: Connection) -> Result<Self, StateError> {
-        Ok(Self { only_looks: true, ..Self::new(folder, options, conn)? })
+    /// For a connection that only looks. It makes no id, so a page that the newest ones stand on may be damaged.
+    pub(super) fn looking(folder: PathBuf, options: Options, conn: Connection) -> Self {
+        Self { folder, limits: *options.limits, options, conn: Some(conn), ids: IdSource::default(), only_looks: true }
     }
 
     /// Runs one batch and answers everybody in it, exactly once.

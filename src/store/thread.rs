@@ -92,7 +92,7 @@ impl Store {
     /// mutation fails. `false`: what a killed daemon left in the journal could not be seen.
     pub fn look(state: &StateDir, lock: &StateLock, options: Options) -> Result<(Self, bool), StateError> {
         let (conn, whole) = open::look(state, lock, &options)?;
-        let keeper = Keeper::looking(state.path().to_owned(), options, conn)?;
+        let keeper = Keeper::looking(state.path().to_owned(), options, conn);
         Ok((Self::spawn(keeper)?, whole))
     }
 

@@ -51,6 +51,7 @@ fn a_task_gets_a_secret_and_its_log_shows_the_name() {
         &["--secret-env", "PW=db"],
         "echo ${#PW}; echo \"pw=$PW.\"; printf 'correct '; sleep 0.3; echo horse",
     );
+    assert!(bench.ok(&["task", "show", "t"]).contains("PW=[secret db]"));
     let (run, code) = bench.run_wait("t");
     assert_eq!(
         (code, log_of(&bench, &run).as_str()),

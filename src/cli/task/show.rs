@@ -9,6 +9,7 @@ use super::super::quote::quote;
 use super::super::table::{Table, printable};
 use super::super::time::took;
 use super::confine;
+use crate::model::secret::SecretRef;
 use crate::model::word::Exit;
 use serde_json::Value;
 
@@ -50,7 +51,9 @@ fn show(context: &Context, given: &Given) -> Result<Exit, Failure> {
     if config.is_object() {
         line("runs", program(&config["command"]));
         for entry in config["environment"].as_array().into_iter().flatten() {
-            line("env", format!("{}={}", cell(&entry["name"]), cell(&entry["value"])));
+            let secret = entry["secretRef"].as_str().and_then(SecretRef::parse);
+            let value = secret.map_or_else(|| cell(&entry["value"]), |secret| shown(&secret));
+            line("env", format!("{}={value}", cell(&entry["name"])));
         }
         line("starts in", config["workingDirectory"].as_str().unwrap_or("/").to_owned());
         if let Some(timeout) = config["timeoutMs"].as_i64() {
@@ -89,4 +92,12 @@ fn program(command: &Value) -> String {
     let args = command["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let words: Vec<String> = command["file"].as_str().into_iter().chain(args).map(quote).collect();
     words.join(" ")
+}
+
+/// A secret by its name, as a log shows it.
+fn shown(secret: &SecretRef) -> String {
+    match secret.version {
+        Some(version) => format!("[secret {} version {version}]", secret.name),
+        None => format!("[secret {}]", secret.name),
+    }
 }

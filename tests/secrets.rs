@@ -255,6 +255,8 @@ fn no_value_is_in_any_file_answer_or_process_but_the_tasks_own() {
         &["access", "list"],
         &["status"],
         &["check"],
+        &["doctor"],
+        &["trigger", "list"],
         &["show", "no-such-run"],
         &["secret", "delete", "no-such"],
         &["task", "add", "t", "--secret-env", "BIRD=bird", "--shell", "true"],
@@ -271,6 +273,19 @@ fn no_value_is_in_any_file_answer_or_process_but_the_tasks_own() {
     bench.run_in(&run, "failed");
     bench.ok(&["secret", "rekey"]);
     set(&bench, "bird", CANARY.as_bytes());
+    // Copies of everything hold no value either; the keys only where they were asked for.
+    for (name, options) in [("plain", &[][..]), ("keys", &["--with-keyring"])] {
+        let copy = bench.root().join(name);
+        bench.ok(&[&["backup", copy.to_str().unwrap()], options].concat());
+        let bytes = fs::read(&copy).unwrap();
+        let ring = fs::read_to_string(bench.state().join("keyring")).unwrap();
+        let ring: Value = serde_json::from_str(&ring).unwrap();
+        let key = ring["keys"].as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
+        for needle in [CANARY, &secret_of_token] {
+            assert!(!holds(&bytes, needle.as_bytes()), "{name}: {needle}");
+        }
+        assert_eq!(holds(&bytes, key.as_bytes()), !options.is_empty(), "{name}");
+    }
     // A crash and a recovery, then an end in order.
     bench.kill();
     bench.serve(&[]);

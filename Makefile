@@ -25,7 +25,7 @@ help:
 	@echo 'make build                the release binary, $(binary)'
 	@echo 'make cross                static release binaries for x86_64, aarch64 and armv7 in $(DIST)/, with their sizes'
 	@echo 'make test-arm             unit tests and the main job on armv7 and aarch64, emulated (minutes)'
-	@echo 'make envelope             a working day of the release binary in 128 MiB and 64 process ids (needs root)'
+	@echo 'make envelope             a working day of the release binary in 128 MiB and 64 process ids (needs root), and on an armv7 machine'
 	@echo 'make bench                what an idle daemon costs, and what 5,000 triggers add (five minutes)'
 	@echo 'make install DESTDIR=DIR  build and put it to DIR$(PREFIX)/bin (PREFIX=/usr/local)'
 	@echo 'make ipk                  OpenWrt packages from the binaries in dist/, one for each line of targets/openwrt/arches'
@@ -92,7 +92,7 @@ test-arm: tools
 
 envelope: cross
 	@bash targets/envelope.sh '$(DIST)/qinglet-x86_64-unknown-linux-musl'
-	@bash targets/envelope.sh '$(DIST)/qinglet-armv7-unknown-linux-musleabihf' qemu-arm-static
+	@bash tests/box/run.sh main armv7
 
 bench: build
 	@QINGLET='$(binary)' bench/idle.sh

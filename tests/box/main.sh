@@ -77,6 +77,15 @@ a_file_of_a_later_century_is_no_trouble() {
     check "its log is read by the next daemon" equal "$(qinglet logs "$late")" "hello from $late"
 }
 
+it_is_small() {
+    local most threads
+    most=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$daemon/status")
+    threads=$(ls "/proc/$daemon/task" | wc -l)
+    say "      the daemon's most memory: $most KiB, its threads: $threads; free of 128 MiB: $(sed -n 's/^MemAvailable: *//p' /proc/meminfo)"
+    check "the daemon fits a small router" between "$most" 1 16384
+    check "and starts no thread for anybody" equal "$threads" 13
+}
+
 it_ends() {
     kill -TERM "$daemon"
     wait "$daemon"
@@ -87,4 +96,4 @@ it_ends() {
     wait "$daemon"
 }
 
-run_steps it_begins runs_end stop_ends_the_whole_tree a_crash_loses_nothing a_file_of_a_later_century_is_no_trouble it_ends
+run_steps it_begins runs_end stop_ends_the_whole_tree a_crash_loses_nothing a_file_of_a_later_century_is_no_trouble it_is_small it_ends

@@ -80,7 +80,7 @@ a_file_of_a_later_century_is_no_trouble() {
 it_is_small() {
     local most threads
     most=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$daemon/status")
-    threads=$(ls "/proc/$daemon/task" | wc -l)
+    threads=$(sed -n 's/^Threads:[^0-9]*//p' "/proc/$daemon/status")
     say "      the daemon's most memory: $most KiB, its threads: $threads; free of 128 MiB: $(sed -n 's/^MemAvailable: *//p' /proc/meminfo)"
     check "the daemon fits a small router" between "$most" 1 16384
     check "and starts no thread for anybody" equal "$threads" 13

@@ -18,7 +18,6 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A queued operation and the way to its caller.
 pub(super) trait Request: Send {
@@ -156,7 +155,7 @@ impl Keeper {
 #[cfg(debug_assertions)]
 fn slow_down() {
     if let Some(ms) = std::env::var("QINGLET_COPY_STEP_MS").ok().and_then(|text| text.parse().ok()) {
-        std::thread::sleep(Duration::from_millis(ms));
+        std::thread::sleep(std::time::Duration::from_millis(ms));
     }
 }
 

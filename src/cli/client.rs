@@ -51,6 +51,11 @@ impl Pause {
     }
 }
 
+/// Whether the other side closed before it had taken everything.
+fn is_cut(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+}
+
 impl Client {
     /// A client of the daemon that serves `state`.
     pub fn new(state: &Path, token_file: Option<&Path>) -> Self {
@@ -76,9 +81,18 @@ impl Client {
         self.send("GET", path, None)?.done(what)
     }
 
-    /// Sends one request and takes whatever the daemon answers.
+    /// Sends one request and takes whatever the daemon answers. A read that is cut off while it is being sent, as
+    /// happens to the newest of too many clients, is sent a few times more.
     pub fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Reply, Failure> {
-        self.exchange(method, path, body).map_err(|trouble| self.explain(trouble))
+        let mut pause = Pause::new();
+        let mut tries = if method == "GET" { limits::CLI_CUT_READS_MAX } else { 1 };
+        loop {
+            tries -= 1;
+            match self.exchange(method, path, body) {
+                Err(Trouble::Broken(error)) if tries > 0 && is_cut(&error) => pause.wait(),
+                result => return result.map_err(|trouble| self.explain(trouble)),
+            }
+        }
     }
 
     /// The same, outlasting a daemon that restarts or is overloaded; one that was never reached is

@@ -424,6 +424,9 @@ pub const CLI_ANSWER_MS_MAX: u64 = ANSWER_MS_MAX + 10_000;
 /// How long `--wait` and `--follow` outlast a daemon that is away or overloaded: a restart with
 /// recovery on slow flash.
 pub const CLI_PATIENCE_MS: u64 = 60_000;
+/// How often a read is sent that is cut off while it is sent: the daemon lets connections beyond its bound go
+/// unread, and places come free in milliseconds.
+pub const CLI_CUT_READS_MAX: u32 = 5;
 /// The first pause between two looks at a Run; a short task is reported at once.
 pub const CLI_POLL_MS_MIN: u64 = 20;
 /// The longest pause between two looks at a Run.

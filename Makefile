@@ -26,7 +26,8 @@ help:
 	@echo 'make cross                static release binaries for x86_64, aarch64 and armv7 in $(DIST)/, with their sizes'
 	@echo 'make test-arm             unit tests and the main job on armv7 and aarch64, emulated (minutes)'
 	@echo 'make envelope             a working day of the release binary in 128 MiB and 64 process ids (needs root), and on an armv7 machine'
-	@echo 'make bench                what an idle daemon costs, and what 5,000 triggers add (five minutes)'
+	@echo 'make bench                what a run costs beside the least it could, into bench/RESULTS.md (some ten minutes);'
+	@echo '                          BENCH="latency flash" has only those parts, BENCH_FULL=1 a million past runs'
 	@echo 'make install DESTDIR=DIR  build and put it to DIR$(PREFIX)/bin (PREFIX=/usr/local)'
 	@echo 'make ipk                  OpenWrt packages from the binaries in dist/, one for each line of targets/openwrt/arches'
 	@echo 'make bundle               for any other Linux: archives with a binary and its install.sh, in dist/'
@@ -95,8 +96,7 @@ envelope: cross
 	@bash tests/box/run.sh main armv7
 
 bench: build
-	@QINGLET='$(binary)' bench/idle.sh
-	@QINGLET='$(binary)' bench/triggers.sh
+	@QINGLET='$(abspath $(binary))' $(CARGO) bench --locked --bench bench -- $(BENCH) $(if $(BENCH_FULL),--full) $(if $(BENCH),,--out bench/RESULTS.md)
 
 install: build
 	@sh targets/static/install.sh --init none --unverified --binary '$(binary)' --prefix '$(PREFIX)' --root '$(DESTDIR)'

@@ -1,0 +1,108 @@
+//! Runs a second at several widths, and how many commits and syncs a run takes.
+
+use crate::Outcome;
+use crate::daemon::{Daemon, State, Task};
+use crate::figure::{Figure, Table};
+use crate::floor::Floor;
+use crate::place::Place;
+use serde_json::json;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+const RUNS: i64 = 500;
+const ROUNDS: usize = 3;
+/// Of those whose syncs are counted.
+const COUNTED: i64 = 200;
+const WIDTHS: [i64; 3] = [1, 4, 16];
+
+/// Every width, in turn with the floor at the same one.
+pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
+    let mut table = Table::new(
+        "Throughput",
+        &format!(
+            "{RUNS} runs of a program that does nothing, {ROUNDS} times in turn with the floor at the same width. Syncs \
+             are counted by strace in a pass of their own, of every process; without shared commits the protocol needs \
+             6 a run: 4 commits, and 2 for the receipt and its folder."
+        ),
+        ["at once", "qinglet, runs/s", "floor, runs/s", "time, times the floor", "syncs a run", "floor, commits a run"],
+    );
+    for width in WIDTHS {
+        let state = State::new(place, &settings(width))?;
+        let (mut ours, mut floor, mut commits) = (Vec::new(), Vec::new(), 0);
+        {
+            let daemon = state.serve()?;
+            let task = daemon.add_task("tiny", &[&place.tiny])?;
+            for _ in 0..ROUNDS {
+                let began = Instant::now();
+                all(&daemon, &task, RUNS)?;
+                ours.push(began.elapsed());
+                let store = Floor::new(place)?;
+                let began = Instant::now();
+                floor_all(&store, width)?;
+                floor.push(began.elapsed());
+                commits = store.close();
+            }
+            daemon.stop()?;
+        }
+        let rate = |took: &[Duration]| Figure::of(took.iter().map(|t| RUNS as f64 / t.as_secs_f64()).collect());
+        table.row([
+            width.to_string(),
+            rate(&ours).to_string(),
+            rate(&floor).to_string(),
+            Figure::ms(&ours).times(&Figure::ms(&floor)),
+            syncs(&state)?.map_or_else(|| "strace is missing".into(), |syncs| format!("{syncs:.2}")),
+            format!("{:.2}", commits as f64 / RUNS as f64),
+        ]);
+    }
+    Ok(vec![table])
+}
+
+fn settings(width: i64) -> serde_json::Value {
+    json!({"limits": {"activeAttempts": width, "queuedRuns": 1000}})
+}
+
+/// Starts so many runs, without waiting for one before the next, and waits until the last has ended.
+pub fn all(daemon: &Daemon<'_>, task: &Task, runs: i64) -> Outcome<()> {
+    let started = (0..runs).map(|_| daemon.start(task)).collect::<Outcome<Vec<String>>>()?;
+    // They end in about the order they were started in, so nearly every look but the first finds an end.
+    started.iter().rev().try_for_each(|run| daemon.wait(run))
+}
+
+fn floor_all(store: &Floor, width: i64) -> Outcome<()> {
+    let next = AtomicI64::new(0);
+    std::thread::scope(|scope| {
+        let worker = || -> Result<(), String> {
+            loop {
+                let run = next.fetch_add(1, Ordering::Relaxed);
+                if run >= RUNS {
+                    return Ok(());
+                }
+                store.run(run, None).map_err(|error| error.to_string())?;
+            }
+        };
+        let workers: Vec<_> = (0..width).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| Err("panicked".into())))
+    })
+    .map_err(Into::into)
+}
+
+/// Syncs a run, of the daemon and every supervisor.
+fn syncs(state: &State) -> Outcome<Option<f64>> {
+    if !Path::new("/usr/bin/strace").exists() {
+        return Ok(None);
+    }
+    let trace = state.folder.with_extension("trace");
+    let name = trace.to_string_lossy();
+    let daemon =
+        state.serve_under(&["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=fsync,fdatasync", "-o", &name])?;
+    let task = daemon.task("tiny")?;
+    // New folders for logs and receipts are synced too, once each; not counted.
+    let count = || std::fs::read_to_string(&trace).map(|text| text.lines().filter(|l| l.contains("sync(")).count());
+    all(&daemon, &task, COUNTED)?;
+    let before = count()?;
+    all(&daemon, &task, COUNTED)?;
+    let after = count()?;
+    daemon.stop()?;
+    Ok(Some((after - before) as f64 / COUNTED as f64))
+}

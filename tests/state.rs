@@ -214,8 +214,8 @@ fn a_database_of_a_newer_or_another_program_is_left_as_it_is() {
     tamper(&bench, "DELETE FROM schema_migrations");
     refused(&bench, &["has no schema history", "restore a backup"]);
     fs::write(&database, &good).unwrap();
-    tamper(&bench, "DROP INDEX runs_by_age");
-    refused(&bench, &["`runs_by_age` is missing, changed or foreign", "restore a backup"]);
+    tamper(&bench, "DROP INDEX runs_ended");
+    refused(&bench, &["`runs_ended` is missing, changed or foreign", "restore a backup"]);
     fs::remove_file(&database).unwrap();
     let foreign = rusqlite::Connection::open(&database).unwrap();
     foreign.execute_batch("CREATE TABLE theirs (a)").unwrap();

@@ -22,6 +22,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { id: 3, name: "triggers", sql: include_str!("schema/0003-triggers.sql") },
     Migration { id: 4, name: "secrets", sql: include_str!("schema/0004-secrets.sql") },
     Migration { id: 5, name: "tokens", sql: include_str!("schema/0005-tokens.sql") },
+    Migration { id: 6, name: "lists", sql: include_str!("schema/0006-lists.sql") },
 ];
 
 const HISTORY: &str = "CREATE TABLE schema_migrations (

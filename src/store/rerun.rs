@@ -123,10 +123,14 @@ fn source(tx: &Tx<'_>, project: &Name, run: RunId) -> Result<Option<(Name, TaskR
 /// How many Runs this subject has tried again within the last minute. What the wall clock calls the
 /// future does not count, so that a clock that was ahead cannot refuse for ever.
 fn lately(tx: &Tx<'_>, project: &Name, actor: &Actor) -> Result<i64, Fail> {
-    let sql = "SELECT count(*) FROM runs r INDEXED BY runs_by_age
-            JOIN run_events e ON e.run = r.id AND e.sequence = 1
-        WHERE r.project = ?1 AND r.created_at_ms > ?2 - ?3 AND r.created_at_ms <= ?2 AND r.retry_of IS NOT NULL
-            AND e.actor_type = ?4 AND e.actor_id IS ?5";
+    let sql = "SELECT count(*) FROM (
+            SELECT id FROM runs INDEXED BY runs_ended WHERE finished_at_ms IS NOT NULL AND project = ?1
+                AND status IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+                AND created_at_ms > ?2 - ?3 AND created_at_ms <= ?2 AND retry_of IS NOT NULL
+            UNION ALL SELECT id FROM runs INDEXED BY runs_open WHERE finished_at_ms IS NULL AND project = ?1
+                AND created_at_ms > ?2 - ?3 AND created_at_ms <= ?2 AND retry_of IS NOT NULL
+        ) r JOIN run_events e ON e.run = r.id AND e.sequence = 1
+        WHERE e.actor_type = ?4 AND e.actor_id IS ?5";
     let mut query = tx.conn.prepare_cached(sql)?;
     let values = params![project, tx.now_ms(), MINUTE_MS, actor.type_word(), actor.id()];
     Ok(query.query_row(values, |row| row.get(0))?)

@@ -11,7 +11,7 @@ use super::fail::Fail;
 use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::id::{EventId, RunId};
-use crate::model::life::AttemptState;
+use crate::model::life::{AttemptState, RunState};
 use crate::model::limits;
 use crate::model::name::Name;
 use crate::model::record::{ClockWatch, LogRetired};
@@ -44,14 +44,10 @@ impl Operation for ReadClock {
         let ended: Option<i64> = tx.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
         let mut newest_ms = ended.unwrap_or(0);
         for project in projects(tx)? {
-            for sql in [
-                "SELECT created_at_ms FROM runs INDEXED BY runs_by_age
-                    WHERE project = ?1 ORDER BY created_at_ms DESC LIMIT 1",
-                "SELECT at_ms FROM audit WHERE project = ?1 ORDER BY id DESC LIMIT 1",
-            ] {
-                let at_ms = tx.conn.prepare_cached(sql)?.query_row([&project], |row| row.get(0)).optional()?;
-                newest_ms = newest_ms.max(at_ms.unwrap_or(0));
-            }
+            let sql = "SELECT at_ms FROM audit WHERE project = ?1 ORDER BY id DESC LIMIT 1";
+            let audited: Option<i64> =
+                tx.conn.prepare_cached(sql)?.query_row([&project], |row| row.get(0)).optional()?;
+            newest_ms = newest_ms.max(audited.unwrap_or(0)).max(newest_admission(tx, &project)?);
         }
         let sql = "SELECT boot, anchor_ms, paused_until_ms FROM clock WHERE one = 1";
         let watch = tx.conn.prepare_cached(sql)?.query_row([], |row| {
@@ -59,6 +55,19 @@ impl Operation for ReadClock {
         });
         Ok(ClockKnown { newest_ms, watch: watch.optional()? })
     }
+}
+
+/// When the last Run was admitted, by the wall clock; 0 before the first.
+fn newest_admission(tx: &Tx<'_>, project: &Name) -> Result<i64, Fail> {
+    let sql = "SELECT max(created_at_ms) FROM runs INDEXED BY runs_open WHERE finished_at_ms IS NULL AND project = ?1";
+    let mut newest: Option<i64> = tx.conn.prepare_cached(sql)?.query_row([project], |row| row.get(0))?;
+    let sql = "SELECT max(created_at_ms) FROM runs INDEXED BY runs_ended
+        WHERE finished_at_ms IS NOT NULL AND project = ?1 AND status = ?2";
+    let mut query = tx.conn.prepare_cached(sql)?;
+    for state in RunState::ALL.iter().filter(|state| state.is_terminal()) {
+        newest = newest.max(query.query_row(params![project, state], |row| row.get(0))?);
+    }
+    Ok(newest.unwrap_or(0))
 }
 
 fn projects(tx: &Tx<'_>) -> Result<Vec<Name>, Fail> {

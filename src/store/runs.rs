@@ -132,13 +132,11 @@ impl Operation for ListRuns {
     fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
         let limit = self.limit.min(limits::PAGE_MAX);
         let sql = self.sql();
-        let mut values = vec![Value::from(self.project.to_string())];
+        // Without a cursor: later than anything that can be stored, and greater than every id.
+        let (created_at_ms, id) =
+            self.after.map_or((i64::MAX, [0xff; 16]), |after| (after.created_at_ms, *after.run.0.as_bytes()));
+        let mut values = vec![Value::from(self.project.to_string()), created_at_ms.into(), id.to_vec().into()];
         values.extend(self.task.map(|task| task.to_string().into()));
-        values.extend(self.state.map(|state| state.word().to_owned().into()));
-        if let Some(after) = self.after {
-            values.push(after.created_at_ms.into());
-            values.push(after.run.0.as_bytes().to_vec().into());
-        }
         let mut query = tx.conn.prepare_cached(&sql)?;
         let rows = query.query_map(params_from_iter(values), read_run)?;
         let mut page = rows.take(limit + 1).collect::<Result<Vec<_>, _>>()?;
@@ -149,22 +147,29 @@ impl Operation for ListRuns {
 }
 
 impl ListRuns {
-    /// One text for each combination of filters, each held to the index that answers it in order.
+    /// One text for each combination of filters, each part held to the index that answers it in order.
+    /// Where no state is asked for, the parts are merged as they are read, so a page costs a page.
     pub(super) fn sql(&self) -> String {
-        let (index, over) = match (&self.task, self.state) {
-            (Some(_), _) => ("runs_by_task", ""),
-            (None, None) => ("runs_by_age", ""),
-            (None, Some(state)) if state.is_terminal() => ("runs_ended", " AND finished_at_ms IS NOT NULL"),
-            // Sorted by age afterwards: what is open is as small as the queue.
-            (None, Some(_)) => ("runs_open", " AND finished_at_ms IS NULL"),
+        let task = if self.task.is_some() { " AND task = ?4" } else { "" };
+        let part = |state: &str, index: &str, over: &str| {
+            format!(
+                "SELECT {RUN} FROM runs INDEXED BY {index} WHERE project = ?1{task} AND finished_at_ms {over}{state}
+                AND (created_at_ms, id) < (?2, ?3)"
+            )
         };
-        let task = if self.task.is_some() { " AND task = ?" } else { "" };
-        let state = if self.state.is_some() { " AND status = ?" } else { "" };
-        let after = if self.after.is_some() { " AND (created_at_ms, id) < (?, ?)" } else { "" };
-        format!(
-            "SELECT {RUN} FROM runs INDEXED BY {index} WHERE project = ?{task}{state}{over}{after}
-            ORDER BY created_at_ms DESC, id DESC"
-        )
+        let ended = if self.task.is_some() { "runs_ended_by_task" } else { "runs_ended" };
+        let of_state = |state: RunState| {
+            let word = format!(" AND status = '{}'", state.word());
+            if state.is_terminal() { part(&word, ended, "IS NOT NULL") } else { part(&word, "runs_open", "IS NULL") }
+        };
+        let parts = if let Some(state) = self.state {
+            of_state(state)
+        } else {
+            let ended = RunState::ALL.iter().filter(|state| state.is_terminal()).map(|state| of_state(*state));
+            ended.chain([part("", "runs_open", "IS NULL")]).collect::<Vec<_>>().join(" UNION ALL ")
+        };
+        // What is open is sorted by age: it is as small as the queue.
+        format!("{parts} ORDER BY created_at_ms DESC, id DESC")
     }
 }
 

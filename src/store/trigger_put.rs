@@ -274,8 +274,8 @@ impl DeleteTrigger {
 /// gets a revision of its own; schedules go on as they were.
 pub(super) fn repin(tx: &mut Tx<'_>, project: &Name, task: &Name, pin: TaskRef) -> Result<usize, Fail> {
     let ids: Vec<Name> = {
-        let sql =
-            "SELECT id FROM triggers WHERE project = ?1 AND task = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
+        let sql = "SELECT id FROM triggers INDEXED BY triggers_by_task
+            WHERE project = ?1 AND task = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
         let mut query = tx.conn.prepare_cached(sql)?;
         let rows = query.query_map(params![project, task], |row| row.get(0))?;
         rows.collect::<Result<_, _>>()?

@@ -135,3 +135,27 @@ fn the_frozen_texts_have_their_checksums() {
     assert_eq!(listed.concat(), include_str!("../../../tests/data/migrations.txt"));
     assert!(MIGRATIONS.iter().zip(1..).all(|(step, id)| step.id == id));
 }
+
+#[test]
+fn what_ended_before_the_lists_had_their_index_is_in_it() {
+    let (_scratch, state, lock) = scratch();
+    let options = options(&EDGE);
+    init_with(&state, &lock, &options, &MIGRATIONS[..5]).unwrap();
+    let old = Connection::open(state.path().join(DATABASE)).unwrap();
+    let run =
+        "INSERT INTO runs (id, project, task, task_revision, task_digest, status, version, event_sequence, priority,
+        origin, trigger_type, created_at_ms, finished_at_ms, end_order) VALUES";
+    old.execute_batch(&format!(
+        "{run} (zeroblob(16), 'default', 'hello', 1, zeroblob(32), 'failed', 2, 2, 0, 'manual', 'manual', 5, 6, 1);
+         {run} (randomblob(16), 'default', 'hello', 1, zeroblob(32), 'queued', 2, 2, 0, 'manual', 'manual', 7, NULL, NULL)"
+    ))
+    .unwrap();
+    old.close().unwrap();
+    assert!(matches!(init(&state, &lock, &options), Ok(Initialised::Migrated { .. })));
+    let conn = open(state.path(), &options).unwrap();
+    let sql = "SELECT count(*), max(id) FROM runs INDEXED BY runs_ended_by_task
+        WHERE project = 'default' AND task = 'hello' AND status = 'failed' AND finished_at_ms IS NOT NULL";
+    let ended: (i64, [u8; 16]) = conn.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert_eq!(ended, (1, [0; 16]));
+    assert_eq!(pragma(&conn, "integrity_check"), "ok");
+}

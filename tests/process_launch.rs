@@ -5,14 +5,16 @@
 mod process_kit;
 
 use process_kit::{Rig, copy, is_alive, is_root, kill, rerun_as_nobody, until, wait_for_end, write_program};
+use qinglet::model::limits::LAUNCHES_TOGETHER_MAX;
 use qinglet::process::identity::{self, Inspection};
-use qinglet::process::launch::{LaunchStep, open_exe};
+use qinglet::process::launch::{Held, LaunchFailure, LaunchStep, open_exe};
 use qinglet::process::stat;
 use std::fmt::Write as _;
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 fn arguments_arrive_byte_for_byte() {
@@ -447,6 +449,32 @@ fn a_binary_that_never_reports_is_given_up_in_time() {
     });
     let failure = rig.launch(rig.shell("exit 0").0).err().unwrap();
     assert!(matches!(failure.step, LaunchStep::Died | LaunchStep::Timeout), "{failure:?}");
+    assert_eq!(rig.children.count(), 0);
+}
+
+#[test]
+fn launches_that_wait_together_are_under_way_together() {
+    // `yes` as the shim writes for ever to what is /dev/null for it, and never reports.
+    let rig = Rig::with(|options| {
+        options.exe = open_exe(Path::new("/usr/bin/yes")).unwrap();
+        options.launch_ms = 1000;
+    });
+    let (tell, told) = std::sync::mpsc::channel();
+    let several = LAUNCHES_TOGETHER_MAX;
+    for _ in 0..=several {
+        let tell = tell.clone();
+        let reply = move |outcome: Result<Held, LaunchFailure>| tell.send(outcome.err().unwrap().step).unwrap();
+        rig.launcher.launch(rig.shell("exit 0").0, Box::new(reply));
+    }
+    let mut most = 0;
+    let mut failed = Vec::new();
+    while failed.len() <= several {
+        most = most.max(rig.children.count());
+        failed.extend(told.recv_timeout(Duration::from_millis(1)));
+    }
+    // The first may have begun before the second was there.
+    assert!((several - 1..=several).contains(&most), "{most} at once");
+    assert!(failed.iter().all(|step| *step == LaunchStep::Timeout), "{failed:?}");
     assert_eq!(rig.children.count(), 0);
 }
 

@@ -245,6 +245,9 @@ pub const HANDLE_BYTES_MAX: usize = 128;
 pub const RECEIPT_BYTES_MAX: usize = 4096;
 /// Launches waiting for the launcher; more than the active Attempts of either profile.
 pub const LAUNCH_QUEUE: usize = 64;
+/// Launches under way at once: as many as a router's active Attempts. Each is a fork of the daemon
+/// whose shim is not yet held, with three descriptors.
+pub const LAUNCHES_TOGETHER_MAX: usize = 4;
 /// The launcher's stack: a fork and a few pipes, no recursion.
 pub const LAUNCHER_STACK_BYTES: usize = 128 * 1024;
 /// PIDs that must be free before a launch: shim, user process and a few of its own (design D17).

@@ -1,5 +1,4 @@
-//! The launcher: one thread that forks shims, one at a time, and hands back each one held and
-//! identified (design D3). No user code runs before [`Held::release`].
+//! The launcher: one thread that forks shims, and hands back each one held and identified (design D3). No user code runs before [`Held::release`].
 
 use super::handle::Handle;
 use super::open_path::open_path;
@@ -11,6 +10,7 @@ use super::{clock, crash, fd, fork, identity, poll, signals};
 use crate::model::limits;
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::iter;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -146,9 +146,15 @@ struct Work {
 }
 
 impl Work {
+    /// Begins all that wait, up to a bound, before it waits for the first one's report: most of a launch
+    /// is the shim's own work, and what is reported together is committed together.
     fn serve(&self, queue: &Receiver<Job>) {
-        while let Ok((orders, reply)) = queue.recv() {
-            reply(self.launch(orders));
+        while let Ok(first) = queue.recv() {
+            let jobs = iter::once(first).chain(queue.try_iter()).take(limits::LAUNCHES_TOGETHER_MAX);
+            let begun: Vec<_> = jobs.map(|(orders, reply)| (self.begin(&orders), reply)).collect();
+            for (shim, reply) in begun {
+                reply(shim.and_then(|shim| self.finish(shim)));
+            }
         }
     }
 
@@ -162,31 +168,38 @@ impl Work {
         }
     }
 
-    fn launch(&self, orders: Orders) -> Result<Held, LaunchFailure> {
-        let packed = orders::pack(&orders, self.manner())?;
-        let attempt = orders.attempt;
-        drop(orders);
-        let launched = self.fork(attempt).and_then(|mut shim| {
+    /// Forks a shim and hands it its orders.
+    fn begin(&self, orders: &Orders) -> Result<Shim, LaunchFailure> {
+        let packed = orders::pack(orders, self.manner())?;
+        let begun = self.fork(orders.attempt).and_then(|mut shim| {
             crash::at("launch.forked");
-            let reported = shim.send(&packed).and_then(|()| {
-                crash::at("launch.ordered");
-                shim.report()
-            });
-            let captured = reported
-                .and_then(|()| identity::capture(shim.pid).map_err(|e| LaunchFailure::of(LaunchStep::Identity, &e)));
-            match captured {
-                Ok(handle) => {
-                    self.options.children.let_go(shim.pid);
-                    Ok(Held { handle, pid: shim.pid, orders: shim.orders })
-                }
-                Err(failure) => {
-                    shim.end(&self.options.children);
-                    Err(failure)
-                }
+            match shim.send(&packed) {
+                Ok(()) => Ok(shim),
+                Err(failure) => Err(self.give_up(shim, failure)),
             }
         });
         orders::wipe(packed);
-        launched
+        begun
+    }
+
+    /// Waits until a shim has reported that it is held, and names it.
+    fn finish(&self, mut shim: Shim) -> Result<Held, LaunchFailure> {
+        crash::at("launch.ordered");
+        let captured = shim
+            .report()
+            .and_then(|()| identity::capture(shim.pid).map_err(|e| LaunchFailure::of(LaunchStep::Identity, &e)));
+        match captured {
+            Ok(handle) => {
+                self.options.children.let_go(shim.pid);
+                Ok(Held { handle, pid: shim.pid, orders: shim.orders })
+            }
+            Err(failure) => Err(self.give_up(shim, failure)),
+        }
+    }
+
+    fn give_up(&self, shim: Shim, failure: LaunchFailure) -> LaunchFailure {
+        shim.end(&self.options.children);
+        failure
     }
 
     fn fork(&self, attempt: crate::model::id::AttemptId) -> Result<Shim, LaunchFailure> {

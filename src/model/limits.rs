@@ -250,6 +250,9 @@ pub const LAUNCH_QUEUE: usize = 64;
 pub const LAUNCHES_TOGETHER_MAX: usize = 4;
 /// The launcher's stack: a fork and a few pipes, no recursion.
 pub const LAUNCHER_STACK_BYTES: usize = 128 * 1024;
+/// The stack of a shim's process until it executes: a few calls, the largest buffer a page of directory
+/// entries. It lies on the launcher's.
+pub const SHIM_STACK_BYTES: usize = 16 * 1024;
 /// PIDs that must be free before a launch: shim, user process and a few of its own (design D17).
 pub const PIDS_FREE_MIN: u64 = 8;
 /// Descriptors that the daemon needs besides one for each client connection: its own files and sockets,

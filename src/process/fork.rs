@@ -7,9 +7,11 @@
 use super::fd::{self, Place};
 use super::step::{self, LaunchFailure, LaunchStep};
 use super::{own, signals, stat, wait};
+use crate::model::limits;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt as _;
 
@@ -20,24 +22,49 @@ const STATUS_FD: RawFd = 4;
 /// The binary to execute, until exec.
 const EXE_FD: RawFd = 5;
 
-/// Forks this process and executes `exe` as its shim; returns the shim's number. A failure after the
-/// fork is reported through `status`.
+/// Executes `exe` as a shim in a new process and returns its number. A failure on the way is reported
+/// through `status`.
+///
+/// The child borrows this process's memory and this thread waits until it has executed (clone(2), VFORK):
+/// a fork would copy the page tables, and have every page that the daemon writes next copied too.
 pub(super) fn shim(
     exe: BorrowedFd<'_>,
     null: BorrowedFd<'_>,
     orders: BorrowedFd<'_>,
     status: BorrowedFd<'_>,
 ) -> io::Result<i32> {
-    let (exe, null, orders, status) = (exe.as_raw_fd(), null.as_raw_fd(), orders.as_raw_fd(), status.as_raw_fd());
+    let mut ways =
+        Ways { exe: exe.as_raw_fd(), null: null.as_raw_fd(), orders: orders.as_raw_fd(), status: status.as_raw_fd() };
+    let mut stack = Stack([MaybeUninit::uninit(); limits::SHIM_STACK_BYTES]);
     let old = signals::block_for_fork();
-    // SAFETY: the child makes async-signal-safe calls only, see the head of this file.
-    let pid = unsafe { libc::fork() };
+    // SAFETY: until the child has executed or ended this thread waits, so `stack` and `ways` outlive it and
+    // are nobody else's; the child makes async-signal-safe calls only, see the head of this file, and
+    // changes nothing in the memory that it shares but its stack and this thread's errno.
+    let pid = unsafe {
+        let top = (&raw mut stack).add(1).cast();
+        libc::clone(shim_main, top, libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD, (&raw mut ways).cast())
+    };
     let error = io::Error::last_os_error();
-    if pid == 0 {
-        become_shim(exe, null, orders, status);
-    }
     signals::unblock_after_fork(&old);
     if pid < 0 { Err(error) } else { Ok(pid) }
+}
+
+/// What the child needs until it executes.
+struct Ways {
+    exe: RawFd,
+    null: RawFd,
+    orders: RawFd,
+    status: RawFd,
+}
+
+/// The child's stack, aligned as every architecture wants it.
+#[repr(C, align(64))]
+struct Stack([MaybeUninit<u8>; limits::SHIM_STACK_BYTES]);
+
+extern "C" fn shim_main(ways: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `shim` passes its own `Ways` and waits.
+    let ways = unsafe { &*ways.cast::<Ways>() };
+    become_shim(ways.exe, ways.null, ways.orders, ways.status)
 }
 
 fn become_shim(exe: RawFd, null: RawFd, orders: RawFd, status: RawFd) -> ! {

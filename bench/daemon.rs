@@ -155,6 +155,25 @@ impl Daemon<'_> {
         self.wait(&self.start(task)?)
     }
 
+    /// So many clients start so many runs together, none waiting for one before it starts the next; then waits
+    /// until the last has ended.
+    pub fn run_all(&self, task: &Task, runs: i64, clients: i64) -> Outcome<()> {
+        let client = |runs: i64| (0..runs).map(|_| self.start(task).map_err(|e| e.to_string())).collect();
+        let started: Result<Vec<Vec<String>>, String> = std::thread::scope(|scope| {
+            let share = |n: i64| runs * (n + 1) / clients - runs * n / clients;
+            let all: Vec<_> = (0..clients).map(|n| scope.spawn(move || client(share(n)))).collect();
+            all.into_iter().map(|client| client.join().unwrap_or_else(|_| Err("panicked".into()))).collect()
+        });
+        // They end in about the order they were started in, so nearly every look but the first finds an end.
+        started?.iter().flatten().rev().try_for_each(|run| self.wait(run))
+    }
+
+    /// Goes on until every folder that logs and receipts are spread over is there: each is synced once, in the
+    /// first some hundred runs of a state.
+    pub fn warm(&self, task: &Task) -> Outcome<()> {
+        (0..4).try_for_each(|_| self.run_all(task, 240, 1))
+    }
+
     /// Reads a path below the project.
     pub fn get(&self, path: &str) -> Outcome<Value> {
         self.send("GET", path, None)

@@ -7,7 +7,6 @@ use crate::floor::Floor;
 use crate::history;
 use crate::place::Place;
 use crate::process::written;
-use crate::throughput::all;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
@@ -36,10 +35,11 @@ fn pages(place: &Place) -> Outcome<Table> {
         drop(conn);
         let daemon = state.serve()?;
         let task = daemon.task("tiny")?;
+        daemon.warm(&task)?;
         let size = || -> Outcome<f64> { Ok(daemon.get("/status")?["database"]["bytes"].as_f64().unwrap_or(0.0)) };
         let before = size()?;
         let alone = kib_a_run(&daemon, || (0..RUNS).try_for_each(|_| daemon.run(&task)))?;
-        let together = kib_a_run(&daemon, || all(&daemon, &task, RUNS))?;
+        let together = kib_a_run(&daemon, || daemon.run_all(&task, RUNS, 4))?;
         let grown = (size()? - before) / 1024.0 / (RUNS as f64 * 2.0 * ROUNDS as f64);
         let name = if bytes == 1024 { "1 KiB (chosen)".into() } else { format!("{} KiB", bytes / 1024) };
         table.row([name, alone.to_string(), together.to_string(), format!("{grown:.1}")]);

@@ -34,6 +34,7 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
     let state = State::new(place, &json!({}))?;
     let daemon = state.serve()?;
     let task = daemon.add_task("tiny", &[&place.tiny, &began.path])?;
+    daemon.warm(&daemon.add_task("warm", &[&place.tiny])?)?;
     let store = Floor::new(place)?;
     let (mut ours, mut floor, mut bare) = (Readings::default(), Readings::default(), Readings::default());
     for round in 0..ROUNDS {

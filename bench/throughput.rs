@@ -1,7 +1,7 @@
 //! Runs a second at several widths, and how many commits and syncs a run takes.
 
 use crate::Outcome;
-use crate::daemon::{Daemon, State, Task};
+use crate::daemon::State;
 use crate::figure::{Figure, Table};
 use crate::floor::Floor;
 use crate::place::Place;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const RUNS: i64 = 500;
 const ROUNDS: usize = 3;
 /// Of those whose syncs are counted.
-const COUNTED: i64 = 200;
+const COUNTED: i64 = 500;
 const WIDTHS: [i64; 3] = [1, 4, 16];
 
 /// Every width, in turn with the floor at the same one.
@@ -21,7 +21,7 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
     let mut table = Table::new(
         "Throughput",
         &format!(
-            "{RUNS} runs of a program that does nothing, {ROUNDS} times in turn with the floor at the same width. Syncs \
+            "{RUNS} runs of a program that does nothing, started by as many clients, {ROUNDS} times in turn with the floor at the same width. Syncs \
              are counted by strace in a pass of their own, of every process; without shared commits the protocol needs \
              6 a run: 4 commits, and 2 for the receipt and its folder."
         ),
@@ -33,9 +33,10 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
         {
             let daemon = state.serve()?;
             let task = daemon.add_task("tiny", &[&place.tiny])?;
+            daemon.warm(&task)?;
             for _ in 0..ROUNDS {
                 let began = Instant::now();
-                all(&daemon, &task, RUNS)?;
+                daemon.run_all(&task, RUNS, width)?;
                 ours.push(began.elapsed());
                 let store = Floor::new(place)?;
                 let began = Instant::now();
@@ -51,7 +52,7 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
             rate(&ours).to_string(),
             rate(&floor).to_string(),
             Figure::ms(&ours).times(&Figure::ms(&floor)),
-            syncs(&state)?.map_or_else(|| "strace is missing".into(), |syncs| format!("{syncs:.2}")),
+            syncs(&state, width)?.map_or_else(|| "strace is missing".into(), |syncs| format!("{syncs:.2}")),
             format!("{:.2}", commits as f64 / RUNS as f64),
         ]);
     }
@@ -60,13 +61,6 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
 
 fn settings(width: i64) -> serde_json::Value {
     json!({"limits": {"activeAttempts": width, "queuedRuns": 1000}})
-}
-
-/// Starts so many runs, without waiting for one before the next, and waits until the last has ended.
-pub fn all(daemon: &Daemon<'_>, task: &Task, runs: i64) -> Outcome<()> {
-    let started = (0..runs).map(|_| daemon.start(task)).collect::<Outcome<Vec<String>>>()?;
-    // They end in about the order they were started in, so nearly every look but the first finds an end.
-    started.iter().rev().try_for_each(|run| daemon.wait(run))
 }
 
 fn floor_all(store: &Floor, width: i64) -> Outcome<()> {
@@ -88,7 +82,7 @@ fn floor_all(store: &Floor, width: i64) -> Outcome<()> {
 }
 
 /// Syncs a run, of the daemon and every supervisor.
-fn syncs(state: &State) -> Outcome<Option<f64>> {
+fn syncs(state: &State, width: i64) -> Outcome<Option<f64>> {
     if !Path::new("/usr/bin/strace").exists() {
         return Ok(None);
     }
@@ -97,12 +91,8 @@ fn syncs(state: &State) -> Outcome<Option<f64>> {
     let daemon =
         state.serve_under(&["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=fsync,fdatasync", "-o", &name])?;
     let task = daemon.task("tiny")?;
-    // New folders for logs and receipts are synced too, once each; not counted.
-    let count = || std::fs::read_to_string(&trace).map(|text| text.lines().filter(|l| l.contains("sync(")).count());
-    all(&daemon, &task, COUNTED)?;
-    let before = count()?;
-    all(&daemon, &task, COUNTED)?;
-    let after = count()?;
+    daemon.run_all(&task, COUNTED, width)?;
     daemon.stop()?;
-    Ok(Some((after - before) as f64 / COUNTED as f64))
+    let syncs = std::fs::read_to_string(&trace)?.lines().filter(|line| line.contains("sync(")).count();
+    Ok(Some(syncs as f64 / COUNTED as f64))
 }

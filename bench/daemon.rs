@@ -3,14 +3,14 @@
 
 use crate::Outcome;
 use crate::place::Place;
+use qinglet::model::id::IdSource;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long anything may take.
 const BOUND: Duration = Duration::from_secs(120);
@@ -125,11 +125,11 @@ impl Daemon<'_> {
 
     /// Starts a task; its run's id.
     pub fn start(&self, task: &Task) -> Outcome<String> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let mut random = [0; 8];
+        // A name that rises with time, as the program's own commands make them.
+        let mut random = [0; 10];
         getrandom::fill(&mut random).map_err(|error| error.to_string())?;
-        let (high, low) = (u64::from_be_bytes(random), NEXT.fetch_add(1, Ordering::Relaxed));
-        let mutation = format!("{:08x}-{:04x}-4000-8000-{low:012x}", high >> 32, high & 0xffff);
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as i64;
+        let mutation = IdSource::default().next(now_ms, random).to_string();
         let body = json!({"schema": "qinglong/task-start@v1", "mutationId": mutation,
             "expectedRevision": task.revision, "expectedContentDigest": task.digest});
         let answer = self.send("POST", &task.path, Some(&body))?;

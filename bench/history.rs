@@ -44,7 +44,10 @@ pub fn made(place: &Place, runs: i64, tasks: i64, words: &[&std::path::Path]) ->
         &[
             ("id", &run),
             ("task", "CASE WHEN n % 2 THEN task ELSE 'other-' || (n % 50) END"),
-            ("idempotency_key", "'ql3:task-start:v1:' || lower(hex(randomblob(16)))"),
+            (
+                "idempotency_key",
+                "printf('ql3:task-start:v1:%012x-%s', created_at_ms - (?1 - n + 1) * 1000, hex(randomblob(8)))",
+            ),
             ("created_at_ms", "created_at_ms - (?1 - n + 1) * 1000"),
             ("finished_at_ms", "finished_at_ms - (?1 - n + 1) * 1000"),
             ("end_order", "n + 1"),

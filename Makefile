@@ -95,8 +95,10 @@ envelope: cross
 	@bash targets/envelope.sh '$(DIST)/qinglet-x86_64-unknown-linux-musl'
 	@bash tests/box/run.sh main armv7
 
-bench: build
-	@QINGLET='$(abspath $(binary))' $(CARGO) bench --locked --bench bench -- $(BENCH) $(if $(BENCH_FULL),--full) $(if $(BENCH),,--out bench/RESULTS.md)
+# The static binary is what people install, so it is what is measured.
+bench: CROSS = x86_64-unknown-linux-musl
+bench: cross
+	@QINGLET='$(abspath $(DIST))/qinglet-x86_64-unknown-linux-musl' $(CARGO) bench --locked --bench bench -- $(BENCH) $(if $(BENCH_FULL),--full) $(if $(BENCH),,--out bench/RESULTS.md)
 
 install: build
 	@sh targets/static/install.sh --init none --unverified --binary '$(binary)' --prefix '$(PREFIX)' --root '$(DESTDIR)'

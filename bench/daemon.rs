@@ -15,6 +15,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How long anything may take.
 const BOUND: Duration = Duration::from_secs(120);
 
+/// Runs of [`Daemon::warm`].
+pub const WARM_RUNS: i64 = 960;
+
 /// A state folder with its configuration.
 pub struct State {
     binary: PathBuf,
@@ -123,14 +126,20 @@ impl Daemon<'_> {
         Ok(Task { path: path + "/runs", revision: task["revision"].take(), digest: task["contentDigest"].take() })
     }
 
+    /// Adds so many tasks that run these words.
+    pub fn add_tasks(&self, count: i64, like: &str) -> Outcome<()> {
+        let spec = self.get(&format!("/tasks/{like}"))?["task"]["spec"].take();
+        for n in 0..count {
+            let body = json!({"schema": "qinglong/task-definition@v1", "mutationId": mutation()?, "expectedRevision": null,
+                "name": "more", "kind": "command", "spec": spec, "labels": {}, "enabled": true});
+            self.send("PUT", &format!("/tasks/more-{n}"), Some(&body))?;
+        }
+        Ok(())
+    }
+
     /// Starts a task; its run's id.
     pub fn start(&self, task: &Task) -> Outcome<String> {
-        // A name that rises with time, as the program's own commands make them.
-        let mut random = [0; 10];
-        getrandom::fill(&mut random).map_err(|error| error.to_string())?;
-        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as i64;
-        let mutation = IdSource::default().next(now_ms, random).to_string();
-        let body = json!({"schema": "qinglong/task-start@v1", "mutationId": mutation,
+        let body = json!({"schema": "qinglong/task-start@v1", "mutationId": mutation()?,
             "expectedRevision": task.revision, "expectedContentDigest": task.digest});
         let answer = self.send("POST", &task.path, Some(&body))?;
         answer["runId"].as_str().map(str::to_owned).ok_or_else(|| format!("not started: {answer}").into())
@@ -171,7 +180,8 @@ impl Daemon<'_> {
     /// Goes on until every folder that logs and receipts are spread over is there: each is synced once, in the
     /// first some hundred runs of a state.
     pub fn warm(&self, task: &Task) -> Outcome<()> {
-        (0..4).try_for_each(|_| self.run_all(task, 240, 1))
+        // In parts, because the queue has a bound.
+        (0..4).try_for_each(|_| self.run_all(task, WARM_RUNS / 4, 1))
     }
 
     /// Reads a path below the project.
@@ -218,6 +228,14 @@ impl Daemon<'_> {
         let exe = std::fs::read_link(format!("/proc/{}/exe", self.pid()));
         exe.is_ok_and(|exe| exe != self.state.binary)
     }
+}
+
+/// A name for a mutation that rises with time, as the program's own commands make them.
+fn mutation() -> Outcome<String> {
+    let mut random = [0; 10];
+    getrandom::fill(&mut random).map_err(|error| error.to_string())?;
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as i64;
+    Ok(IdSource::default().next(now_ms, random).to_string())
 }
 
 impl Drop for Daemon<'_> {

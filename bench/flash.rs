@@ -1,7 +1,7 @@
 //! Bytes that a run makes the kernel write, with three page sizes, and what each table and index costs.
 
 use crate::Outcome;
-use crate::daemon::Daemon;
+use crate::daemon::{self, Daemon};
 use crate::figure::{Figure, Table};
 use crate::floor::Floor;
 use crate::history;
@@ -29,21 +29,21 @@ fn pages(place: &Place) -> Outcome<Table> {
         ["page size", "one at a time", "4 at a time", "database grows by"],
     );
     for bytes in [1024, 2048, 4096] {
-        let state = history::made(place, 10_000, 0, &[&place.tiny])?;
+        let state = history::made(place, 10_000, &[&place.tiny])?;
         let conn = Connection::open(state.database())?;
         conn.execute_batch(&format!("PRAGMA journal_mode = DELETE; PRAGMA page_size = {bytes}; VACUUM"))?;
+        let before = kib(&conn)?;
         drop(conn);
         let daemon = state.serve()?;
         let task = daemon.task("tiny")?;
         daemon.warm(&task)?;
-        let size = || -> Outcome<f64> { Ok(daemon.get("/status")?["database"]["bytes"].as_f64().unwrap_or(0.0)) };
-        let before = size()?;
         let alone = kib_a_run(&daemon, || (0..RUNS).try_for_each(|_| daemon.run(&task)))?;
         let together = kib_a_run(&daemon, || daemon.run_all(&task, RUNS, 4))?;
-        let grown = (size()? - before) / 1024.0 / (RUNS as f64 * 2.0 * ROUNDS as f64);
         let name = if bytes == 1024 { "1 KiB (chosen)".into() } else { format!("{} KiB", bytes / 1024) };
-        table.row([name, alone.to_string(), together.to_string(), format!("{grown:.1}")]);
         daemon.stop()?;
+        let grown = kib(&Connection::open(state.database())?)? - before;
+        let runs = daemon::WARM_RUNS + 2 * RUNS * ROUNDS as i64;
+        table.row([name, alone.to_string(), together.to_string(), format!("{:.2}", grown / runs as f64)]);
     }
     let store = Floor::new(place)?;
     let own = std::process::id();
@@ -60,6 +60,12 @@ fn pages(place: &Place) -> Outcome<Table> {
     store.close();
     table.row(["the floor, 1 KiB".into(), Figure::of(readings).to_string(), "-".into(), "-".into()]);
     Ok(table)
+}
+
+/// The size of a database.
+fn kib(conn: &Connection) -> Outcome<f64> {
+    let sql = "SELECT page_count * page_size / 1024.0 FROM pragma_page_count, pragma_page_size";
+    Ok(conn.query_row(sql, [], |row| row.get(0))?)
 }
 
 fn kib_a_run(daemon: &Daemon<'_>, mut runs: impl FnMut() -> Outcome<()>) -> Outcome<Figure> {
@@ -83,7 +89,7 @@ fn tables(place: &Place) -> Outcome<Table> {
         ),
         ["table or index", "pages a run", "different, a run"],
     );
-    let state = history::made(place, 10_000, 0, &[&place.tiny])?;
+    let state = history::made(place, 10_000, &[&place.tiny])?;
     // Large enough that no checkpoint begins the journal anew while it is looked at.
     let daemon = state.serve()?;
     let task = daemon.task("tiny")?;

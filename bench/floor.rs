@@ -168,6 +168,11 @@ impl Began {
         Ok(Self { path, instants })
     }
 
+    /// Forgets those that nobody has asked for.
+    pub fn forget(&self) {
+        self.instants.try_iter().for_each(drop);
+    }
+
     /// When the next program began, on the monotonic clock.
     pub fn next_ns(&self) -> Outcome<i64> {
         Ok(self.instants.recv_timeout(std::time::Duration::from_secs(60))?)

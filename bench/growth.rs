@@ -19,7 +19,7 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
         sizes.push(1_000_000);
     }
     let began = Began::new(place)?;
-    let states = sizes.iter().map(|runs| history::made(place, *runs, 0, &[&place.tiny, &began.path]));
+    let states = sizes.iter().map(|runs| history::made(place, *runs, &[&place.tiny, &began.path]));
     let states = states.collect::<Outcome<Vec<State>>>()?;
     let mut readings: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); NAMES.len()]; sizes.len()];
     for _ in 0..5 {
@@ -32,6 +32,7 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
     }
     let daemons = states.iter().map(State::serve).collect::<Outcome<Vec<_>>>()?;
     let tasks = daemons.iter().map(|daemon| daemon.task("tiny")).collect::<Outcome<Vec<_>>>()?;
+    began.forget();
     for _ in 0..ROUNDS {
         for ((daemon, task), readings) in daemons.iter().zip(&tasks).zip(&mut readings) {
             readings[1].push(first_ms(daemon, task, &began)?);
@@ -68,7 +69,7 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
     for (at, name) in NAMES.iter().enumerate() {
         let figures: Vec<Figure> = readings.iter_mut().map(|all| Figure::of(std::mem::take(&mut all[at]))).collect();
         let times = figures[figures.len() - 1].times(&figures[0]);
-        let [a, b, c] = [0, 1, figures.len() - 1].map(|at| format!("{:.3}", figures[at].median()));
+        let [a, b, c] = [0, 1, figures.len() - 1].map(|at| format!("{:.2}", figures[at].median()));
         table.row([(*name).into(), a, b, c, times]);
     }
     Ok(vec![table])

@@ -1,5 +1,5 @@
-//! A state with a past: many ended runs and many tasks, copied inside the database from ones that the
-//! program made itself.
+//! A state with a past: many ended runs, copied inside the database from one that the program made
+//! itself.
 
 use crate::Outcome;
 use crate::daemon::State;
@@ -12,8 +12,8 @@ pub fn keep_all() -> Value {
     json!({"limits": {"historyRuns": 1_000_000, "historyDays": 3650, "auditRows": 1_000_000, "logDays": 3650}})
 }
 
-/// A state with so many ended runs of a task `tiny`, half of them of others, and so many other tasks.
-pub fn made(place: &Place, runs: i64, tasks: i64, words: &[&std::path::Path]) -> Outcome<State> {
+/// A state with so many ended runs of a task `tiny`, half of them of others.
+pub fn made(place: &Place, runs: i64, words: &[&std::path::Path]) -> Outcome<State> {
     let state = State::new(place, &keep_all())?;
     let daemon = state.serve()?;
     let task = daemon.add_task("tiny", words)?;
@@ -21,14 +21,13 @@ pub fn made(place: &Place, runs: i64, tasks: i64, words: &[&std::path::Path]) ->
     daemon.stop()?;
     let conn = Connection::open(state.database())?;
     conn.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; BEGIN")?;
-    for table in ["runs", "attempts", "run_events", "audit", "tasks", "task_revisions", "execution_revisions"] {
+    for table in ["runs", "attempts", "run_events", "audit"] {
         conn.execute_batch(&format!("CREATE TEMP TABLE one_{table} AS SELECT * FROM {table}"))?;
     }
     conn.execute_batch("CREATE TEMP TABLE numbers (n INTEGER PRIMARY KEY)")?;
-    let most = runs.max(tasks);
     conn.execute(
         "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < ?1) INSERT INTO numbers SELECT n FROM c",
-        [most],
+        [runs],
     )?;
     // Ids as the program makes them, rising with time, from before its own first one; `tail` tells those
     // of one run apart.
@@ -67,9 +66,6 @@ pub fn made(place: &Place, runs: i64, tasks: i64, words: &[&std::path::Path]) ->
     )?;
     copy(&conn, "run_events", runs, &[("run", &run), ("id", &event)])?;
     copy(&conn, "audit", runs, &[("id", &audit)])?;
-    copy(&conn, "tasks", tasks, &[("id", "'more-' || n")])?;
-    copy(&conn, "task_revisions", tasks, &[("task", "'more-' || n"), ("mutation", "randomblob(16)")])?;
-    copy(&conn, "execution_revisions", tasks, &[("task", "'more-' || n")])?;
     conn.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")?;
     Ok(state)
 }

@@ -50,7 +50,12 @@ fn resident(place: &Place) -> Outcome<Table> {
     }
     daemon.stop()?;
     let runs = if place.full { 1_000_000 } else { 100_000 };
-    let state = history::made(place, runs, 10_000, &[&place.tiny])?;
+    let state = history::made(place, runs, &[&place.tiny])?;
+    {
+        let daemon = state.serve()?;
+        daemon.add_tasks(10_000, "tiny")?;
+        daemon.stop()?;
+    }
     let daemon = state.serve()?;
     daemon.run(&daemon.task("tiny")?)?;
     for list in ["/tasks", "/runs", "/audit"] {

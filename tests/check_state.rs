@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use support::Bench;
+use support::{Bench, until};
 
 /// A state with a bit of everything, served.
 fn full() -> Bench {
@@ -192,6 +192,28 @@ fn files_without_rows_rows_without_files_and_strangers_are_named() {
         fs::write(&keyring, keys).unwrap();
         fs::set_permissions(&keyring, fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(wrong(&bench), (vec![], 0));
+    }
+}
+
+/// Serves with these options; the socket may be anywhere, and whoever knows the state finds it.
+fn serve(bench: &mut Bench, options: &[&str]) {
+    bench.launch(options);
+    until("the daemon", || (bench.cli(&["status"]).code == 0).then_some(()));
+}
+
+#[test]
+fn the_file_that_says_where_the_runtime_folder_is_is_no_stranger() {
+    for below in ["memory/run", "state/sockets"] {
+        let mut bench = Bench::ready();
+        let runtime = bench.root().join(below);
+        serve(&mut bench, &["--runtime", runtime.to_str().unwrap()]);
+        assert!(runtime.join("api.sock").exists());
+        assert_eq!(wrong(&bench), (vec![], 0), "{below}, served");
+        bench.stop();
+        assert_eq!(wrong(&bench), (vec![], 0), "{below}, unserved");
+        // It is a file of ours like the others.
+        fs::set_permissions(bench.state().join("runtime"), fs::Permissions::from_mode(0o644)).unwrap();
+        assert_found(&bench, "folder", "warn", "chmod 600");
     }
 }
 

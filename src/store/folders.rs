@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const LOGS: Named = Named("log folder", "--logs");
 const RUNTIME: Named = Named("runtime folder", "--runtime");
 /// The file in the state folder that says where the runtime folder is.
-const POINTER: &str = "runtime";
+pub(super) const POINTER: &str = "runtime";
 
 impl StateDir {
     /// Puts the log folder there: made, private and ours.

@@ -3,6 +3,7 @@
 //! Everything here is checked before the database is touched. Errors are plain sentences that say
 //! what to do; nothing is repaired or replaced.
 
+use super::folders;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -149,13 +150,17 @@ impl StateDir {
     /// What lies in the folder itself and is not ours, and what of ours others may read or is no file, as
     /// sentences.
     pub fn strangers(&self) -> io::Result<Vec<String>> {
+        // The last daemon's, should none run now.
+        let runtime = folders::runtime_of(&self.path);
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let folder = ["run", "logs", "receipts"].contains(&name.as_str());
+            let put = [&self.logs, &self.runtime, &runtime].contains(&&entry.path());
+            let folder = put || ["run", "logs", "receipts"].contains(&name.as_str());
             let plain = name.strip_suffix(".new").unwrap_or(&name);
-            let file = ["lock", "pepper", "keyring", "owner.token"].contains(&plain) || super::open::is_own_name(&name);
+            let file = ["lock", "pepper", "keyring", "owner.token", folders::POINTER].contains(&plain)
+                || super::open::is_own_name(&name);
             let wrong = match fs::symlink_metadata(entry.path()) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(e),

@@ -308,6 +308,10 @@ fn control(
             engine.clock_was_set();
         }
         if ears.stops() > 0 {
+            // The file may say what becomes of running tasks, and the hangup may have come a moment before.
+            if ears.take_hung_up() {
+                reload(engine);
+            }
             return;
         }
     }

@@ -271,7 +271,11 @@ pub fn rows(world: &World, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     for path in fs::read_dir(world.state.path()).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         if name.contains(".db") && !name.ends_with("-shm") {
-            fs::copy(&path, folder.join(&name)).unwrap();
+            match fs::copy(&path, folder.join(&name)) {
+                // A copy for a backup loses its name while it is made.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                done => done.unwrap(),
+            };
             if path.extension().is_some_and(|e| e == "db") {
                 database = Some(folder.join(&name));
             }

@@ -106,6 +106,80 @@ fn what_ran_is_lost_and_nothing_of_the_old_state_is_taken_for_the_new_ones() {
     assert_eq!(bench.run(&run)["status"], "lost");
 }
 
+/// Serves with logs in a folder of their own, and gives the run of a task that says `hello`.
+fn serve_with_logs(bench: &mut Bench, logs: &Path) -> String {
+    bench.config(&json!({"logs": text(logs), "limits": {"activeAttempts": 1}}).to_string());
+    bench.serve(&[]);
+    bench.shell("hello", "echo hello");
+    bench.run_wait("hello").0["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn logs_in_a_folder_of_their_own_stay_and_those_that_are_gone_are_removed_ones() {
+    let mut bench = Bench::ready();
+    let logs = bench.root().join("memory/logs");
+    let kept = serve_with_logs(&mut bench, &logs);
+    let kept_files = support::folder::snapshot(&logs);
+    let gone = bench.run_wait("hello").0["id"].as_str().unwrap().to_owned();
+    let file = backup(&bench, &[]);
+    let later = bench.run_wait("hello").0["id"].as_str().unwrap().to_owned();
+    bench.stop();
+    let of_gone =
+        bench.db().query_row("SELECT log_artifact FROM attempts ORDER BY created_at_ms LIMIT 1 OFFSET 1", [], |row| {
+            row.get::<_, String>(0)
+        });
+    let shard = logs.join(&of_gone.as_ref().unwrap()[6..8]);
+    let of_gone = shard.join(format!("{}.log", of_gone.unwrap()));
+    fs::remove_file(of_gone).unwrap();
+
+    bench.ok(&["restore", "--force", text(&file)]);
+    let check = bench.cli(&["check"]);
+    assert!(check.code == 0 && check.stdout.contains("ok    logs      1 logs are there"), "{check:?}");
+    bench.serve(&[]);
+    assert_eq!(bench.log(&kept), b"hello\n");
+    let told = bench.cli(&["logs", &gone]);
+    assert!(told.code == 3 && told.stderr.contains("was removed at"), "{told:?}");
+    assert_eq!(bench.cli(&["show", &later]).code, 3, "it is of after the backup");
+    bench.stop();
+
+    // Elsewhere there are none of them.
+    let other = elsewhere();
+    other.config(&json!({"logs": other.root().join("logs")}).to_string());
+    other.ok(&["restore", text(&file)]);
+    assert!(!other.root().join("logs").exists(), "nothing is made for what is not there");
+    let check = other.cli(&["check"]);
+    assert!(check.code == 0 && check.stdout.contains("ok    logs      0 logs are there"), "{check:?}");
+    // And with the folder named by a flag, they are there again.
+    let check = other.ok(&["restore", "--force", "--logs", text(&logs), text(&file)]);
+    let check = format!("{check}{}", other.ok(&["check", "--logs", text(&logs)]));
+    assert!(check.contains("ok    logs      1 logs are there"), "{check}");
+    assert!(kept_files.iter().all(|(path, entry)| support::folder::snapshot(&logs).get(path) == Some(entry)));
+}
+
+#[test]
+fn a_run_that_begins_again_after_a_restore_begins_its_log_again() {
+    let mut bench = Bench::ready();
+    let logs = bench.root().join("memory/logs");
+    serve_with_logs(&mut bench, &logs);
+    let hold = Hold::new(&bench, "hold");
+    bench.shell("long", &hold.text());
+    bench.shell("much", "head -c 300000 /dev/zero | tr '\\0' x");
+    bench.start("long");
+    hold.wait(1);
+    let (waits, fills) = (bench.start("hello"), bench.start("much"));
+    let file = backup(&bench, &[]);
+    hold.release(1);
+    bench.run_in(&waits, "succeeded");
+    bench.run_in(&fills, "succeeded");
+    bench.stop();
+    assert_eq!(bench.cli(&["restore", "--force", text(&file)]).code, 0);
+    bench.serve(&[]);
+    bench.run_in(&waits, "succeeded");
+    bench.run_in(&fills, "succeeded");
+    assert_eq!(bench.log(&waits), b"hello\n", "what it wrote before the restore is not part of it");
+    assert_eq!(bench.log(&fills).len(), 300_000);
+}
+
 #[test]
 fn a_backup_without_keys_says_which_are_missing_and_takes_those_of_the_old_state() {
     let mut bench = Bench::serving();

@@ -9,9 +9,9 @@ mod support;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::filter::Filter;
 use support::hold::Hold;
-use support::tree;
-use support::{Bench, until};
+use support::{Bench, older, tree, until};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -220,7 +220,7 @@ fn what_is_no_sound_backup_is_refused_and_nothing_is_touched() {
     let before = support::folder::snapshot(&bench.state());
     let bytes = fs::read(&file).unwrap();
     let bad = bench.root().join("bad");
-    let database = bytes.windows(19).position(|part| part == b"\nqinglet-backup@v1 ").unwrap();
+    let database = database_ends(&bytes);
     let refuse = |what: &str, bytes: &[u8]| {
         fs::write(&bad, bytes).unwrap();
         let refused = bench.cli(&["restore", "--force", text(&bad)]);
@@ -253,18 +253,29 @@ fn what_is_no_sound_backup_is_refused_and_nothing_is_touched() {
             "refers to nothing",
         ),
     ] {
-        refuse(what, &sealed(&bench, &bytes, database, sql));
+        refuse(what, &sealed(&bench, &bytes, sql));
         let said = bench.cli(&["restore", "--force", text(&bad)]).stderr;
         assert!(said.contains(says), "{what}: {said}");
     }
 }
 
+/// Where a backup's database ends.
+fn database_ends(bytes: &[u8]) -> usize {
+    bytes.windows(19).position(|part| part == b"\nqinglet-backup@v1 ").unwrap()
+}
+
+/// A backup whose database was changed by a statement.
+fn sealed(bench: &Bench, bytes: &[u8], sql: &str) -> Vec<u8> {
+    resealed(bench, bytes, |path| rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap())
+}
+
 /// A backup whose database was changed, with its lengths and digest made right again.
-fn sealed(bench: &Bench, bytes: &[u8], database: usize, sql: &str) -> Vec<u8> {
+fn resealed(bench: &Bench, bytes: &[u8], change: impl Fn(&Path)) -> Vec<u8> {
     use sha2::Digest as _;
+    let database = database_ends(bytes);
     let path = bench.root().join("changed");
     fs::write(&path, &bytes[..database]).unwrap();
-    rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    change(&path);
     let mut changed = fs::read(&path).unwrap();
     let length = changed.len();
     let trailer = String::from_utf8_lossy(&bytes[database..bytes.len() - 94]).into_owned();
@@ -276,6 +287,79 @@ fn sealed(bench: &Bench, bytes: &[u8], database: usize, sql: &str) -> Vec<u8> {
     let sha = sha2::Sha256::digest(&changed).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     changed.extend(format!("\nsha256 {sha} {length:020}\n").bytes());
     changed
+}
+
+#[test]
+fn an_older_versions_backup_is_brought_up_to_date_and_kept_beside() {
+    let mut bench = Bench::serving();
+    bench.shell("old", "echo hello");
+    let run = bench.run_wait("old").0["id"].as_str().unwrap().to_owned();
+    let file = backup(&bench, &["--with-keyring"]);
+    bench.shell("new", "true");
+    bench.stop();
+    let bytes = fs::read(&file).unwrap();
+    let older = bench.root().join("older.qb");
+    fs::write(&older, resealed(&bench, &bytes, |path| older::make_older(path, &bench.root().join("scratch")))).unwrap();
+    let kept = |bench: &Bench| {
+        let names = fs::read_dir(bench.state()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains(".before-")).count()
+    };
+    let told = bench.ok(&["restore", "--force", text(&older)]);
+    assert!(told.contains("older version") && told.contains("state.before-restore-1"), "{told}");
+    assert_eq!(kept(&bench), 1, "the store as it was");
+    let check = bench.cli(&["check"]);
+    assert!(check.code == 0 && !check.stdout.contains("warn"), "{check:?}");
+    bench.serve(&[]);
+    assert_eq!(bench.run(&run)["status"], "succeeded");
+    assert_eq!(bench.cli(&["task", "show", "new"]).code, 3);
+    assert_eq!(bench.run_wait("old").1, 0);
+    bench.stop();
+    let restored = elsewhere().json(&["restore", text(&older)]);
+    assert_eq!(restored["restored"]["migrated"], true, "{restored}");
+    // It is checked as it is, before anything is made of it.
+    let sql = "PRAGMA foreign_keys = OFF; INSERT INTO role_bindings VALUES
+        ('none', 'user', 'x', 1, 'viewer', NULL, 'user', 'x', 0)";
+    fs::write(&older, sealed(&bench, &fs::read(&older).unwrap(), sql)).unwrap();
+    let (before, others) = (support::folder::snapshot(&bench.state()), beside(&bench));
+    let refused = bench.cli(&["restore", "--force", text(&older)]);
+    assert!(refused.code == 4 && refused.stderr.contains("refers to nothing"), "{refused:?}");
+    support::folder::assert_unchanged(&bench.state(), &before);
+    assert_eq!(beside(&bench), others);
+}
+
+#[test]
+fn where_two_names_cannot_be_exchanged_the_old_state_is_renamed_first() {
+    // A kernel without the call, and a file system without its flags.
+    for error in [libc::ENOSYS, libc::EINVAL] {
+        let filter = Filter::without(&[libc::SYS_renameat2], error);
+        if let Err(e) = filter.try_out() {
+            let test = "where_two_names_cannot_be_exchanged_the_old_state_is_renamed_first";
+            return support::skip(test, &format!("no filters: {e}"));
+        }
+        let mut bench = Bench::serving();
+        bench.shell("old", "true");
+        let file = backup(&bench, &[]);
+        bench.shell("new", "true");
+        bench.stop();
+        let restore = || {
+            let mut command = bench.command(&["restore", "--force", text(&file)]);
+            support::Output::of(filter.around(&mut command))
+        };
+        let before = support::folder::snapshot(&bench.state());
+        let told = restore();
+        assert_eq!(told.code, 0, "{told:?}");
+        assert_eq!(beside(&bench), ["state.before-restore-1"]);
+        let aside = bench.root().join("state.before-restore-1");
+        let after = support::folder::snapshot(&aside);
+        let moved = |path: &PathBuf| aside.join(path.strip_prefix(bench.state()).unwrap());
+        assert!(before.iter().all(|(path, entry)| after.get(&moved(path)).is_some_and(|now| now == entry)), "{error}");
+        // And once more, beside the first.
+        assert_eq!(restore().code, 0);
+        assert_eq!(beside(&bench), ["state.before-restore-1", "state.before-restore-2"]);
+        bench.serve(&[]);
+        assert_eq!(bench.cli(&["task", "show", "new"]).code, 3);
+        assert_eq!(bench.run_wait("old").1, 0);
+    }
 }
 
 #[test]

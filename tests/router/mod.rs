@@ -170,6 +170,31 @@ impl Router {
         until("the daemon to answer", || (self.cli("status").code == 0).then_some(()));
     }
 
+    /// Starts a daemon with nothing to look after it, and waits until it answers.
+    pub fn serve(&self) {
+        self.background(&format!("exec qinglet --state {} serve", self.state));
+        self.served();
+    }
+
+    /// Ends that daemon with a signal, and waits until it has let go of the state.
+    fn end(&self, signal: &str) {
+        let holder = self.read(&format!("{}/lock", self.state));
+        let pid = holder.strip_suffix(" serve\n").unwrap_or_else(|| panic!("{holder:?} holds the state"));
+        self.ok(&format!("kill -{signal} {pid}"));
+        let gone = || (self.cli("status").code == 4 && self.cli("check").code != 4).then_some(());
+        until("the daemon to end", gone);
+    }
+
+    /// Asks that daemon to stop.
+    pub fn stop(&self) {
+        self.end("TERM");
+    }
+
+    /// Kills that daemon; its tasks go on.
+    pub fn kill(&self) {
+        self.end("KILL");
+    }
+
     /// Starts a task of a few seconds, and gives its Run once it runs.
     pub fn few_seconds(&self) -> String {
         let text = "echo begun; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done; echo done; exit 7";

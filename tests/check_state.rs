@@ -218,6 +218,53 @@ fn the_file_that_says_where_the_runtime_folder_is_is_no_stranger() {
 }
 
 #[test]
+fn without_a_daemon_logs_are_looked_for_where_serve_puts_them() {
+    for by_file in [true, false] {
+        let mut bench = Bench::ready();
+        let logs = bench.root().join("memory/logs");
+        let text = logs.to_str().unwrap();
+        let option = ["--logs", text];
+        let options = if by_file { &[][..] } else { &option[..] };
+        let named = bench.root().join("named.json");
+        if by_file {
+            fs::write(&named, format!("{{\"logs\": {text:?}}}")).unwrap();
+            fs::copy(&named, bench.root().join("config.json")).unwrap();
+        }
+        bench.serve(options);
+        bench.shell("talk", "echo hello");
+        assert_eq!(bench.run_wait("talk").1, 0);
+        assert_eq!(wrong(&bench), (vec![], 0), "served");
+        bench.stop();
+        let found = |options: &[&str], says: &str| {
+            let output = bench.cli(&[&["check"][..], options].concat());
+            assert!(output.code == 0 && output.stdout.contains(says), "{options:?}: {output:?}");
+        };
+        found(options, "ok    logs      1 logs are there\nok    files     1 log files belong to runs\n");
+        if by_file {
+            // A named file, and a flag above it.
+            fs::remove_file(bench.root().join("config.json")).unwrap();
+            found(&["--config", named.to_str().unwrap()], "ok    logs      1 logs");
+            found(&["--config", named.to_str().unwrap(), "--logs", "/nonexistent/x"], "warn  logs      the log of run");
+            // What a daemon would not start with is no place to look at.
+            bench.config("{\"logs\": 1}");
+            let refused = bench.cli(&["check"]);
+            assert!(refused.code == 2 && refused.stderr.contains("`logs` must be a string"), "{refused:?}");
+            bench.config(&format!("{{\"logs\": {text:?}}}"));
+        } else {
+            found(&[], "warn  logs      the log of run");
+        }
+        fs::set_permissions(&logs, fs::Permissions::from_mode(0o755)).unwrap();
+        let refused = bench.cli(&[&["check"][..], options].concat());
+        assert!(refused.code == 4 && refused.stderr.contains("chmod 700"), "{refused:?}");
+        // As after a boot, when the folder was in memory.
+        fs::remove_dir_all(bench.root().join("memory")).unwrap();
+        found(options, "warn  logs      the log of run");
+        found(options, "ok    files     0 log files");
+        assert!(!logs.exists(), "looking makes nothing");
+    }
+}
+
+#[test]
 fn runs_that_come_and_go_meanwhile_are_not_taken_for_strangers() {
     let bench = full();
     let mut runs = Vec::new();

@@ -3,8 +3,8 @@
 
 mod support;
 
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use support::filter::Filter;
 use support::{Bench, tree, until};
 
 /// What is taken away, by number (the same on every architecture but renameat2 and statx).
@@ -31,28 +31,6 @@ const CALLS: &[(&str, &[i64])] = &[
 /// Tells the child below that it is one.
 const INSIDE: &str = "QINGLET_TEST_WITHOUT";
 
-/// A process from now on, and all it starts, gets ENOSYS for these.
-fn take_away(calls: &[i64]) -> std::io::Result<()> {
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
-    let mut program = [step(RETURN, 0, 0); 16];
-    program[0] = step(LOAD, 0, 0);
-    for (at, call) in calls.iter().enumerate() {
-        program[at + 1] = step(EQUAL, (calls.len() - at) as u8, *call as u32);
-    }
-    program[calls.len() + 1] = step(RETURN, 0, libc::SECCOMP_RET_ALLOW);
-    program[calls.len() + 2] = step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
-    let filter = libc::sock_fprog { len: calls.len() as u16 + 3, filter: program.as_mut_ptr() };
-    // SAFETY: integers, and a program that outlives the call, which copies it.
-    let done = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
-    };
-    if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
 #[test]
 fn everything_works_without_one_newer_call_or_all() {
     if std::env::var_os(INSIDE).is_some() {
@@ -61,9 +39,7 @@ fn everything_works_without_one_newer_call_or_all() {
     for (name, calls) in CALLS {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "the_whole_job", "--nocapture"]).env(INSIDE, name);
-        // SAFETY: between fork and exec it makes two system calls and nothing else.
-        unsafe { child.pre_exec(move || take_away(calls)) };
-        let done = match child.output() {
+        let done = match Filter::without(calls, libc::ENOSYS).around(&mut child).output() {
             Ok(done) => done,
             Err(e) => {
                 return support::skip("everything_works_without_one_newer_call_or_all", &format!("no filters: {e}"));

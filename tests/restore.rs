@@ -9,9 +9,9 @@ mod support;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::filter::Filter;
 use support::hold::Hold;
-use support::tree;
-use support::{Bench, until};
+use support::{Bench, older, tree, until};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -106,6 +106,80 @@ fn what_ran_is_lost_and_nothing_of_the_old_state_is_taken_for_the_new_ones() {
     assert_eq!(bench.run(&run)["status"], "lost");
 }
 
+/// Serves with logs in a folder of their own, and gives the run of a task that says `hello`.
+fn serve_with_logs(bench: &mut Bench, logs: &Path) -> String {
+    bench.config(&json!({"logs": text(logs), "limits": {"activeAttempts": 1}}).to_string());
+    bench.serve(&[]);
+    bench.shell("hello", "echo hello");
+    bench.run_wait("hello").0["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn logs_in_a_folder_of_their_own_stay_and_those_that_are_gone_are_removed_ones() {
+    let mut bench = Bench::ready();
+    let logs = bench.root().join("memory/logs");
+    let kept = serve_with_logs(&mut bench, &logs);
+    let kept_files = support::folder::snapshot(&logs);
+    let gone = bench.run_wait("hello").0["id"].as_str().unwrap().to_owned();
+    let file = backup(&bench, &[]);
+    let later = bench.run_wait("hello").0["id"].as_str().unwrap().to_owned();
+    bench.stop();
+    let of_gone =
+        bench.db().query_row("SELECT log_artifact FROM attempts ORDER BY created_at_ms LIMIT 1 OFFSET 1", [], |row| {
+            row.get::<_, String>(0)
+        });
+    let shard = logs.join(&of_gone.as_ref().unwrap()[6..8]);
+    let of_gone = shard.join(format!("{}.log", of_gone.unwrap()));
+    fs::remove_file(of_gone).unwrap();
+
+    bench.ok(&["restore", "--force", text(&file)]);
+    let check = bench.cli(&["check"]);
+    assert!(check.code == 0 && check.stdout.contains("ok    logs      1 logs are there"), "{check:?}");
+    bench.serve(&[]);
+    assert_eq!(bench.log(&kept), b"hello\n");
+    let told = bench.cli(&["logs", &gone]);
+    assert!(told.code == 3 && told.stderr.contains("was removed at"), "{told:?}");
+    assert_eq!(bench.cli(&["show", &later]).code, 3, "it is of after the backup");
+    bench.stop();
+
+    // Elsewhere there are none of them.
+    let other = elsewhere();
+    other.config(&json!({"logs": other.root().join("logs")}).to_string());
+    other.ok(&["restore", text(&file)]);
+    assert!(!other.root().join("logs").exists(), "nothing is made for what is not there");
+    let check = other.cli(&["check"]);
+    assert!(check.code == 0 && check.stdout.contains("ok    logs      0 logs are there"), "{check:?}");
+    // And with the folder named by a flag, they are there again.
+    let check = other.ok(&["restore", "--force", "--logs", text(&logs), text(&file)]);
+    let check = format!("{check}{}", other.ok(&["check", "--logs", text(&logs)]));
+    assert!(check.contains("ok    logs      1 logs are there"), "{check}");
+    assert!(kept_files.iter().all(|(path, entry)| support::folder::snapshot(&logs).get(path) == Some(entry)));
+}
+
+#[test]
+fn a_run_that_begins_again_after_a_restore_begins_its_log_again() {
+    let mut bench = Bench::ready();
+    let logs = bench.root().join("memory/logs");
+    serve_with_logs(&mut bench, &logs);
+    let hold = Hold::new(&bench, "hold");
+    bench.shell("long", &hold.text());
+    bench.shell("much", "head -c 300000 /dev/zero | tr '\\0' x");
+    bench.start("long");
+    hold.wait(1);
+    let (waits, fills) = (bench.start("hello"), bench.start("much"));
+    let file = backup(&bench, &[]);
+    hold.release(1);
+    bench.run_in(&waits, "succeeded");
+    bench.run_in(&fills, "succeeded");
+    bench.stop();
+    assert_eq!(bench.cli(&["restore", "--force", text(&file)]).code, 0);
+    bench.serve(&[]);
+    bench.run_in(&waits, "succeeded");
+    bench.run_in(&fills, "succeeded");
+    assert_eq!(bench.log(&waits), b"hello\n", "what it wrote before the restore is not part of it");
+    assert_eq!(bench.log(&fills).len(), 300_000);
+}
+
 #[test]
 fn a_backup_without_keys_says_which_are_missing_and_takes_those_of_the_old_state() {
     let mut bench = Bench::serving();
@@ -146,7 +220,7 @@ fn what_is_no_sound_backup_is_refused_and_nothing_is_touched() {
     let before = support::folder::snapshot(&bench.state());
     let bytes = fs::read(&file).unwrap();
     let bad = bench.root().join("bad");
-    let database = bytes.windows(19).position(|part| part == b"\nqinglet-backup@v1 ").unwrap();
+    let database = database_ends(&bytes);
     let refuse = |what: &str, bytes: &[u8]| {
         fs::write(&bad, bytes).unwrap();
         let refused = bench.cli(&["restore", "--force", text(&bad)]);
@@ -179,18 +253,29 @@ fn what_is_no_sound_backup_is_refused_and_nothing_is_touched() {
             "refers to nothing",
         ),
     ] {
-        refuse(what, &sealed(&bench, &bytes, database, sql));
+        refuse(what, &sealed(&bench, &bytes, sql));
         let said = bench.cli(&["restore", "--force", text(&bad)]).stderr;
         assert!(said.contains(says), "{what}: {said}");
     }
 }
 
+/// Where a backup's database ends.
+fn database_ends(bytes: &[u8]) -> usize {
+    bytes.windows(19).position(|part| part == b"\nqinglet-backup@v1 ").unwrap()
+}
+
+/// A backup whose database was changed by a statement.
+fn sealed(bench: &Bench, bytes: &[u8], sql: &str) -> Vec<u8> {
+    resealed(bench, bytes, |path| rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap())
+}
+
 /// A backup whose database was changed, with its lengths and digest made right again.
-fn sealed(bench: &Bench, bytes: &[u8], database: usize, sql: &str) -> Vec<u8> {
+fn resealed(bench: &Bench, bytes: &[u8], change: impl Fn(&Path)) -> Vec<u8> {
     use sha2::Digest as _;
+    let database = database_ends(bytes);
     let path = bench.root().join("changed");
     fs::write(&path, &bytes[..database]).unwrap();
-    rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    change(&path);
     let mut changed = fs::read(&path).unwrap();
     let length = changed.len();
     let trailer = String::from_utf8_lossy(&bytes[database..bytes.len() - 94]).into_owned();
@@ -202,6 +287,79 @@ fn sealed(bench: &Bench, bytes: &[u8], database: usize, sql: &str) -> Vec<u8> {
     let sha = sha2::Sha256::digest(&changed).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     changed.extend(format!("\nsha256 {sha} {length:020}\n").bytes());
     changed
+}
+
+#[test]
+fn an_older_versions_backup_is_brought_up_to_date_and_kept_beside() {
+    let mut bench = Bench::serving();
+    bench.shell("old", "echo hello");
+    let run = bench.run_wait("old").0["id"].as_str().unwrap().to_owned();
+    let file = backup(&bench, &["--with-keyring"]);
+    bench.shell("new", "true");
+    bench.stop();
+    let bytes = fs::read(&file).unwrap();
+    let older = bench.root().join("older.qb");
+    fs::write(&older, resealed(&bench, &bytes, |path| older::make_older(path, &bench.root().join("scratch")))).unwrap();
+    let kept = |bench: &Bench| {
+        let names = fs::read_dir(bench.state()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains(".before-")).count()
+    };
+    let told = bench.ok(&["restore", "--force", text(&older)]);
+    assert!(told.contains("older version") && told.contains("state.before-restore-1"), "{told}");
+    assert_eq!(kept(&bench), 1, "the store as it was");
+    let check = bench.cli(&["check"]);
+    assert!(check.code == 0 && !check.stdout.contains("warn"), "{check:?}");
+    bench.serve(&[]);
+    assert_eq!(bench.run(&run)["status"], "succeeded");
+    assert_eq!(bench.cli(&["task", "show", "new"]).code, 3);
+    assert_eq!(bench.run_wait("old").1, 0);
+    bench.stop();
+    let restored = elsewhere().json(&["restore", text(&older)]);
+    assert_eq!(restored["restored"]["migrated"], true, "{restored}");
+    // It is checked as it is, before anything is made of it.
+    let sql = "PRAGMA foreign_keys = OFF; INSERT INTO role_bindings VALUES
+        ('none', 'user', 'x', 1, 'viewer', NULL, 'user', 'x', 0)";
+    fs::write(&older, sealed(&bench, &fs::read(&older).unwrap(), sql)).unwrap();
+    let (before, others) = (support::folder::snapshot(&bench.state()), beside(&bench));
+    let refused = bench.cli(&["restore", "--force", text(&older)]);
+    assert!(refused.code == 4 && refused.stderr.contains("refers to nothing"), "{refused:?}");
+    support::folder::assert_unchanged(&bench.state(), &before);
+    assert_eq!(beside(&bench), others);
+}
+
+#[test]
+fn where_two_names_cannot_be_exchanged_the_old_state_is_renamed_first() {
+    // A kernel without the call, and a file system without its flags.
+    for error in [libc::ENOSYS, libc::EINVAL] {
+        let filter = Filter::without(&[libc::SYS_renameat2], error);
+        if let Err(e) = filter.try_out() {
+            let test = "where_two_names_cannot_be_exchanged_the_old_state_is_renamed_first";
+            return support::skip(test, &format!("no filters: {e}"));
+        }
+        let mut bench = Bench::serving();
+        bench.shell("old", "true");
+        let file = backup(&bench, &[]);
+        bench.shell("new", "true");
+        bench.stop();
+        let restore = || {
+            let mut command = bench.command(&["restore", "--force", text(&file)]);
+            support::Output::of(filter.around(&mut command))
+        };
+        let before = support::folder::snapshot(&bench.state());
+        let told = restore();
+        assert_eq!(told.code, 0, "{told:?}");
+        assert_eq!(beside(&bench), ["state.before-restore-1"]);
+        let aside = bench.root().join("state.before-restore-1");
+        let after = support::folder::snapshot(&aside);
+        let moved = |path: &PathBuf| aside.join(path.strip_prefix(bench.state()).unwrap());
+        assert!(before.iter().all(|(path, entry)| after.get(&moved(path)).is_some_and(|now| now == entry)), "{error}");
+        // And once more, beside the first.
+        assert_eq!(restore().code, 0);
+        assert_eq!(beside(&bench), ["state.before-restore-1", "state.before-restore-2"]);
+        bench.serve(&[]);
+        assert_eq!(bench.cli(&["task", "show", "new"]).code, 3);
+        assert_eq!(bench.run_wait("old").1, 0);
+    }
 }
 
 #[test]

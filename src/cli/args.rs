@@ -5,6 +5,7 @@ use super::failure::Failure;
 use super::nearest::nearest;
 use lexopt::Arg;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 /// What the argument list asks for.
 pub enum Asked {
@@ -34,6 +35,12 @@ impl Given {
     /// This option's value; the last one when it was given more than once.
     pub fn path(&self, long: &str) -> Option<&OsStr> {
         self.options.iter().rev().find(|(name, _)| *name == long).map(|(_, value)| value.as_os_str())
+    }
+
+    /// This option's value as a folder, absolute.
+    pub fn folder(&self, long: &str) -> Result<Option<PathBuf>, Failure> {
+        let absolute = |path| std::path::absolute(path).map_err(|e| Failure::usage(format!("--{long}: {e}")));
+        self.path(long).map(absolute).transpose()
     }
 
     /// This option's value as text.

@@ -6,7 +6,7 @@ mod state;
 use super::args::Given;
 use super::cell::{cell, time};
 use super::client::Client;
-use super::command::{Command, Flag};
+use super::command::{Command, Flag, LOGS};
 use super::context::{Context, note, print, print_json};
 use super::failure::Failure;
 use super::table::{Table, printable};
@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
     words: "check",
     args: &["[RUN]"],
     rest: None,
-    flags: &[Flag::value("resolve", "lost", "call the run lost, so that its place is free")],
+    flags: &[Flag::value("resolve", "lost", "call the run lost, so that its place is free"), LOGS],
     summary: "look the state through, and show the runs that nobody can decide, or what is known of one",
     more: "Without RUN it lists the runs of which nobody can say whether they run or how they ended, then looks\n\
            the state through and changes nothing: the database's pages and references, the digests of tasks\n\
@@ -52,7 +52,7 @@ fn check(context: &Context, given: &Given) -> Result<Exit, Failure> {
             state::served(context, &client)
         }
         (None, false) => {
-            let unserved = Unserved::look(&context.state).map_err(Failure::unavailable)?;
+            let unserved = Unserved::look(&context.state, &context.logs(given)?).map_err(Failure::unavailable)?;
             list_unserved(context, &unserved)?;
             state::unserved(context, &unserved)
         }

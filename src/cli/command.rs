@@ -65,6 +65,9 @@ impl Flag {
     }
 }
 
+/// Where logs are, for those who serve a state or look at it themselves.
+pub const LOGS: Flag = Flag::value("logs", "DIR", "the log folder; else the configuration's, else <state>/logs");
+
 /// Options every command takes, before or after its words.
 pub const GLOBAL: &[Flag] = &[
     Flag::value("state", "DIR", "the state folder; else the configuration's, else /var/lib/qinglet"),

@@ -5,7 +5,7 @@ use super::client::Client;
 use super::failure::Failure;
 use super::quote::quote;
 use crate::model::config::Config;
-use crate::model::settings::STATE_DEFAULT;
+use crate::model::settings::{STATE_DEFAULT, Settings};
 use crate::runtime::{ConfigFile, Unusable};
 use serde_json::Value;
 use std::io::{self, Write};
@@ -48,6 +48,19 @@ impl Context {
     /// A client of the daemon that serves this state.
     pub fn client(&self) -> Client {
         Client::new(&self.state, self.token_file.as_deref())
+    }
+
+    /// What these flags and the configuration file come to: the one way for `serve` and for whoever looks at what it
+    /// has left.
+    pub fn settings(&self, flags: &Config) -> Result<Settings, Failure> {
+        let config = self.config.as_ref().map_err(Clone::clone)?;
+        Settings::resolve(flags, config).map_err(|why| Failure::usage(format!("{}: {why}", self.file.path.display())))
+    }
+
+    /// Where `serve` with the same options puts logs.
+    pub fn logs(&self, given: &Given) -> Result<PathBuf, Failure> {
+        let flags = Config { state: given.folder("state")?, logs: given.folder("logs")?, ..Config::default() };
+        Ok(self.settings(&flags)?.logs.value)
     }
 
     /// What to type to come to this state again, with a space: empty for the default one.

@@ -1,7 +1,7 @@
 //! `restore`: a backup becomes the state. No daemon may run.
 
 use super::args::Given;
-use super::command::{Command, Flag};
+use super::command::{Command, Flag, LOGS};
 use super::context::{Context, note, print, print_json};
 use super::failure::Failure;
 use super::time::rfc3339;
@@ -19,17 +19,20 @@ pub const COMMAND: Command = Command {
     flags: &[
         Flag::switch("force", "put a state that is there aside; it is kept under another name"),
         Flag::value("keyring", "FILE", "the keys of secrets, for a backup without them"),
+        LOGS,
     ],
     summary: "make a backup the state again",
     more: "The daemon must not be running. The backup is read through first: its digest, every page, every\n\
            reference, its version. Runs that were active in it are lost once the daemon starts; runs that waited\n\
-           start. Logs are not in a backup. A crash leaves the old state or the new one, whole.",
+           start. Logs are not in a backup; those in a log folder outside of the state stay. A crash leaves the old state or the new one, whole.",
     body,
 };
 
 fn body(context: &Context, given: &Given) -> Result<Exit, Failure> {
+    let logs = context.logs(given)?;
     let wanted = Wanted {
         state: &context.state,
+        logs: &logs,
         file: Path::new(given.arg(0)),
         force: given.has("force"),
         keyring: given.path("keyring").map(Path::new),

@@ -1,14 +1,13 @@
 //! `serve`: the daemon, in the foreground.
 
 use super::args::Given;
-use super::command::{Command, Flag};
+use super::command::{Command, Flag, LOGS};
 use super::context::Context;
 use super::failure::Failure;
 use crate::model::config::{self, Config};
 use crate::model::limits::Profile;
 use crate::model::log_level::LogLevel;
 use crate::model::on_stop::OnStop;
-use crate::model::settings::Settings;
 use crate::model::word::Exit;
 use crate::runtime::{self, ServeOptions};
 
@@ -23,7 +22,7 @@ pub const COMMAND: Command = Command {
         Flag::value("on-stop", "leave|drain|stop", "when it is told to stop: tasks run on (the default), or see below"),
         Flag::value("clock", "auto|always", "always: schedules go by the clock whatever speaks against it"),
         Flag::value("log-level", "LEVEL", "how much it says: error, warn, info (the default) or debug"),
-        Flag::value("logs", "DIR", "the log folder; <state>/logs when not given"),
+        LOGS,
         Flag::value("runtime", "DIR", "the folder for the socket and the address; <state>/run when not given"),
         Flag::value("api", "on|off", "off: no API at all, not even for this command line"),
     ],
@@ -42,9 +41,7 @@ fn serve(context: &Context, given: &Given) -> Result<Exit, Failure> {
     if flags.listen.is_some() && flags.api == Some(false) {
         return Err(Failure::usage("--listen needs the API; leave --api off out"));
     }
-    let config = context.config.as_ref().map_err(Clone::clone)?;
-    let settings = Settings::resolve(&flags, config)
-        .map_err(|why| Failure::usage(format!("{}: {why}", context.file.path.display())))?;
+    let settings = context.settings(&flags)?;
     Ok(runtime::serve(&ServeOptions { settings, flags, file: context.file.clone() }))
 }
 
@@ -56,14 +53,10 @@ fn flags(given: &Given) -> Result<Config, Failure> {
             Failure::usage(format!("--listen {shown}: must be an address and a port, like 127.0.0.1:7370 or [::1]:0"))
         })
     };
-    let folder = |flag: &str| {
-        let absolute = |path| std::path::absolute(path).map_err(|e| Failure::usage(format!("--{flag}: {e}")));
-        given.path(flag).map(absolute).transpose()
-    };
     Ok(Config {
-        state: folder("state")?,
-        logs: folder("logs")?,
-        runtime: folder("runtime")?,
+        state: given.folder("state")?,
+        logs: given.folder("logs")?,
+        runtime: given.folder("runtime")?,
         profile: word(given, "profile", "edge or standalone", Profile::parse)?,
         api: word(given, "api", "on or off", config::api)?,
         listen: given.text("listen")?.map(listen).transpose()?,

@@ -268,6 +268,8 @@ impl Inspector<'_> {
                     listing.strangers.extend(more.strangers);
                     listing.cut |= more.cut;
                 }
+                // In memory, and nobody has served since the boot.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && !self.is_served => {}
                 Err(e) => {
                     step.unread("the log folder", &e);
                     return step;

@@ -89,11 +89,13 @@ impl LogStore {
         Self { root: root.into() }
     }
 
-    /// Makes the Attempt's log, empty; the same one when it is asked again.
+    /// Makes the Attempt's log, empty. What is there already is of a start that never was, or of one that a
+    /// restored store knows nothing of.
     pub fn allocate(&self, run: RunId, attempt: AttemptId) -> io::Result<LogPlaceOnDisk> {
         let artifact = artifact_of(run, attempt);
         let shard_dir = self.root.join(shard_of(&artifact).ok_or(io::ErrorKind::InvalidInput)?);
         private::folder(&shard_dir)?;
+        self.delete(&artifact)?;
         let file = private::options().append(true).create(true).open(shard_dir.join(file_name(&artifact)))?;
         private::check(&file)?;
         Ok(LogPlaceOnDisk { artifact, shard_dir })
@@ -235,14 +237,17 @@ mod tests {
     }
 
     #[test]
-    fn the_same_attempt_gets_the_same_private_file() {
+    fn the_same_attempt_gets_the_same_name_and_begins_anew() {
         let store = LogStore::new(crate::process::scratch::folder("logs"));
         let first = place(&store);
         assert_eq!(first.artifact.len(), 36);
         let path = first.shard_dir.join(file_name(&first.artifact));
-        std::fs::write(&path, "kept").unwrap();
+        let fact = first.shard_dir.join(fact::file_name(&first.artifact));
+        std::fs::write(&path, "of before").unwrap();
+        std::fs::write(&fact, "of before").unwrap();
         assert_eq!(place(&store), first);
-        assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        assert!(!fact.exists());
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         let discard = || store.discard(RunId::parse(RUN).unwrap(), AttemptId::parse(RUN).unwrap()).unwrap();
         assert!(discard() && !path.exists());

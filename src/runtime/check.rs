@@ -33,19 +33,23 @@ pub struct Unserved {
 impl Unserved {
     /// Takes the state's lock and opens its store as it is.
     pub fn open(path: &Path) -> Result<Self, String> {
-        Self::with(path, |state, lock, options| Store::start(state, lock, options).map(|store| (store, true)))
+        Self::with(path, None, |state, lock, options| Store::start(state, lock, options).map(|store| (store, true)))
     }
 
     /// The same only to look: nothing of it is changed.
-    pub fn look(path: &Path) -> Result<Self, String> {
-        Self::with(path, Store::look)
+    pub fn look(path: &Path, logs: &Path) -> Result<Self, String> {
+        Self::with(path, Some(logs), Store::look)
     }
 
     fn with(
         path: &Path,
+        logs: Option<&Path>,
         open: impl FnOnce(&StateDir, &StateLock, Options) -> Result<(Store, bool), StateError>,
     ) -> Result<Self, String> {
-        let state = StateDir::open(path).map_err(|e| e.to_string())?;
+        let mut state = StateDir::open(path).map_err(|e| e.to_string())?;
+        if let Some(logs) = logs {
+            state.find_logs(logs).map_err(|e| e.to_string())?;
+        }
         let lock = state.lock("check").map_err(|e| e.to_string())?;
         // The profile's sizes do not change what is stored.
         let options = Options { limits: &EDGE, clock_ms: clock::wall_ms, vfs: None };

@@ -1,6 +1,7 @@
 //! `restore`: a new state is built whole beside the old one, then they change places. Nothing of the old one
 //! is taken over but what the backup leaves out and fits it: the owner's token, and the keys of its secrets.
-//! Its logs, receipts and sockets stay with it, so that nothing of it can be taken for the new one's.
+//! Its logs, receipts and sockets stay with it, so that nothing of it can be taken for the new one's; a log folder
+//! outside of it stays where it is, for both.
 
 use super::backup_file::Backup;
 use crate::access::bootstrap::carry_owner_token;
@@ -11,15 +12,17 @@ use crate::execution::host::Inspection;
 use crate::execution::linux::Witness;
 use crate::model::limits::{EDGE, RECOVERY_CANDIDATES_MAX, RESTORES_KEPT_MAX};
 use crate::model::name::Name;
+use crate::process::log::LogStore;
 use crate::process::receipt::ReceiptStore;
 use crate::process::{clock, crash, publish};
-use crate::store::Store;
 use crate::store::backup::FinishRestore;
 use crate::store::evidence::ReadEvidence;
+use crate::store::inspect::{ListNamedLogs, NamedLog};
 use crate::store::open::{self, Initialised, Options};
 use crate::store::start::ListInFlight;
 use crate::store::state::{self, StateDir, StateLock};
 use crate::store::verify;
+use crate::store::{Store, StoreError};
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
@@ -30,6 +33,8 @@ use zeroize::Zeroizing;
 pub struct Wanted<'a> {
     /// The state folder that is to be.
     pub state: &'a Path,
+    /// Where its logs are to be.
+    pub logs: &'a Path,
     /// The backup.
     pub file: &'a Path,
     /// Whether a state that is there is put aside.
@@ -81,6 +86,7 @@ pub fn restore(wanted: &Wanted<'_>) -> Result<Restored, NotRestored> {
     let mut backup = Backup::open(wanted.file).map_err(NotRestored::Failed)?;
     let needed = verify::verify(wanted.file, &EDGE).map_err(|e| failed(&e))?.key_ids;
     let old = Old::find(&path, wanted.force)?;
+    let logs = logs_that_stay(&path, wanted.logs)?;
     let new = Building::begin(&path)?;
     let bytes = backup.label.database_bytes;
     let database = backup.database().map_err(|e| io_failed("read", wanted.file, &e))?;
@@ -91,7 +97,7 @@ pub fn restore(wanted: &Wanted<'_>) -> Result<Restored, NotRestored> {
     let missing_keys = put_keyring(&new.state, &backup, old.as_ref(), wanted.keyring, &needed)?;
     let initialised = open::init(&new.state, &new.lock, &options()).map_err(|e| failed(&e))?;
     let store = Store::start(&new.state, &new.lock, options()).map_err(|e| failed(&e))?;
-    let finished = store.call(FinishRestore).map_err(|_| "the restored store could not be written".to_owned());
+    let finished = finish(&store, logs.as_ref()).map_err(|_| "the restored store could not be written".to_owned());
     let owner_token = match &old {
         Some(old) => carry_owner_token(&old.state, &new.state, &store).map_err(|e| e.to_string()),
         None => Ok(false),
@@ -108,6 +114,34 @@ pub fn restore(wanted: &Wanted<'_>) -> Result<Restored, NotRestored> {
         missing_keys,
         owner_token,
     })
+}
+
+/// The logs, when they lie in a folder of their own: neither the state that is put aside nor the new one has them, and
+/// their names cannot be taken for others'.
+fn logs_that_stay(path: &Path, logs: &Path) -> Result<Option<LogStore>, NotRestored> {
+    let logs = match fs::canonicalize(logs) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(|e| io_failed("look at", logs, &e))?,
+    };
+    let is_below = fs::canonicalize(path).is_ok_and(|path| logs.starts_with(path));
+    Ok((!is_below).then(|| LogStore::new(logs)))
+}
+
+/// Says in the store that it was restored, and which logs are gone.
+fn finish(store: &Store, logs: Option<&LogStore>) -> Result<(), StoreError> {
+    let Some(logs) = logs else { return store.call(FinishRestore { gone: None }) };
+    let is_gone = |log: &NamedLog| {
+        let looked = logs.read_range(&log.artifact, 0, 0);
+        looked.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+    };
+    let (mut gone, mut after, mut more) = (Vec::new(), None, true);
+    while more {
+        let page;
+        (page, more) = store.call(ListNamedLogs { after })?;
+        after = page.last().map(|log| (log.run, log.number));
+        gone.extend(page.iter().filter(|log| !log.retired && is_gone(log)).map(|log| (log.run, log.number)));
+    }
+    store.call(FinishRestore { gone: Some(gone) })
 }
 
 /// The state that is there, held so that nobody begins to use it.

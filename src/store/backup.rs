@@ -5,6 +5,7 @@ use super::fail::Fail;
 use super::fence;
 use super::thread::Operation;
 use super::tx::Tx;
+use crate::model::id::RunId;
 use crate::model::name::Name;
 use crate::model::policy::{Authority, Permission, Subject, SubjectKind};
 use crate::model::word::FenceReason;
@@ -49,8 +50,11 @@ impl Operation for BeginBackup {
     }
 }
 
-/// Makes a restored store one that stands alone: the logs that its rows name stayed with the old state.
-pub struct FinishRestore;
+/// Makes a restored store one that stands alone: logs that its rows name and that are not there are removed ones.
+pub struct FinishRestore {
+    /// Whose logs are not there: Run and number. `None`: all of them stayed with the old state.
+    pub gone: Option<Vec<(RunId, i64)>>,
+}
 
 impl Operation for FinishRestore {
     type Out = ();
@@ -60,7 +64,17 @@ impl Operation for FinishRestore {
         // Whose Attempt has not begun gets its log anew.
         let sql = "UPDATE attempts SET log_retired_at_ms = ?1, log_retired_bytes = 0
             WHERE log_artifact IS NOT NULL AND log_retired_at_ms IS NULL AND status <> 'claimed'";
-        tx.conn.execute(sql, params![now_ms])?;
+        match self.gone {
+            None => {
+                tx.conn.execute(sql, params![now_ms])?;
+            }
+            Some(gone) => {
+                let mut one = tx.conn.prepare(&format!("{sql} AND run = ?2 AND number = ?3"))?;
+                for (run, number) in gone {
+                    one.execute(params![now_ms, run, number])?;
+                }
+            }
+        }
         locally(tx, RESTORE)
     }
 }

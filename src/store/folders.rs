@@ -25,6 +25,16 @@ impl StateDir {
         self.apart()
     }
 
+    /// Looks for logs there, and makes nothing: a folder in memory is gone after a boot.
+    pub fn find_logs(&mut self, path: &Path) -> Result<(), StateError> {
+        let path = absolute(path)?;
+        self.logs = match fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => path,
+            _ => checked(&path, LOGS)?,
+        };
+        self.apart()
+    }
+
     /// Puts the runtime folder there: made, private and ours alone, as long as the lock lives. Says so
     /// to whoever knows the state folder only. `None`: it is the state's own, which has its lock.
     pub fn put_runtime(&mut self, path: &Path, holder: &str) -> Result<Option<StateLock>, StateError> {

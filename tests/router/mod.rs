@@ -4,7 +4,7 @@
 // Each test file is a crate of its own and uses what it needs; here a panic is how a test fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
-use crate::support::{self, Bench, Output, until};
+use crate::support::{self, Bench, Output, older, until};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, symlink};
@@ -170,6 +170,31 @@ impl Router {
         until("the daemon to answer", || (self.cli("status").code == 0).then_some(()));
     }
 
+    /// Starts a daemon with nothing to look after it, and waits until it answers.
+    pub fn serve(&self) {
+        self.background(&format!("exec qinglet --state {} serve", self.state));
+        self.served();
+    }
+
+    /// Ends that daemon with a signal, and waits until it has let go of the state.
+    fn end(&self, signal: &str) {
+        let holder = self.read(&format!("{}/lock", self.state));
+        let pid = holder.strip_suffix(" serve\n").unwrap_or_else(|| panic!("{holder:?} holds the state"));
+        self.ok(&format!("kill -{signal} {pid}"));
+        let gone = || (self.cli("status").code == 4 && self.cli("check").code != 4).then_some(());
+        until("the daemon to end", gone);
+    }
+
+    /// Asks that daemon to stop.
+    pub fn stop(&self) {
+        self.end("TERM");
+    }
+
+    /// Kills that daemon; its tasks go on.
+    pub fn kill(&self) {
+        self.end("KILL");
+    }
+
     /// Starts a task of a few seconds, and gives its Run once it runs.
     pub fn few_seconds(&self) -> String {
         let text = "echo begun; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done; echo done; exit 7";
@@ -195,40 +220,7 @@ impl Router {
         let state = self.path(&self.state);
         let is_store = |path: &PathBuf| path.is_file() && fs::read(path).unwrap().starts_with(b"SQLite format 3\0");
         let new = fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path()).find(is_store).unwrap();
-        let old = self.outside().join("older");
-        let conn = rusqlite::Connection::open(&old).unwrap();
-        conn.execute("ATTACH ?1 AS new", [new.to_str().unwrap()]).unwrap();
-        let get = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-        for pragma in ["page_size", "application_id"] {
-            let value = get(&format!("PRAGMA new.{pragma}"));
-            conn.execute_batch(&format!("PRAGMA main.{pragma} = {value}")).unwrap();
-        }
-        let history = "SELECT sql FROM new.sqlite_schema WHERE name = 'schema_migrations'";
-        let history: String = conn.query_row(history, [], |row| row.get(0)).unwrap();
-        conn.execute_batch(&history).unwrap();
-        conn.execute_batch(include_str!("../../src/store/schema/0001-first.sql")).unwrap();
-        conn.execute_batch("INSERT INTO main.schema_migrations SELECT * FROM new.schema_migrations WHERE id = 1")
-            .unwrap();
-        let names = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name <> 'schema_migrations'";
-        let tables: Vec<String> = list(&conn, names);
-        conn.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
-        for table in tables {
-            let columns =
-                list(&conn, &format!("SELECT '\"' || name || '\"' FROM pragma_table_info('{table}', 'main')"));
-            let columns = columns.join(", ");
-            let copy =
-                format!("INSERT OR REPLACE INTO main.\"{table}\" ({columns}) SELECT {columns} FROM new.\"{table}\"");
-            conn.execute_batch(&copy).unwrap_or_else(|e| panic!("{table}: {e}"));
-        }
-        conn.execute_batch("DETACH new").unwrap();
-        drop(conn);
-        for entry in fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.to_str().unwrap().starts_with(new.to_str().unwrap()) {
-                fs::remove_file(entry).unwrap();
-            }
-        }
-        fs::copy(&old, &new).unwrap();
-        fs::set_permissions(&new, Permissions::from_mode(0o600)).unwrap();
+        older::make_older(&new, &self.outside().join("older"));
     }
 
     /// The copies of older stores in the state.
@@ -236,10 +228,6 @@ impl Router {
         let entries = fs::read_dir(self.path(&self.state)).unwrap();
         entries.filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().contains(".before-")).count()
     }
-}
-
-fn list(conn: &rusqlite::Connection, sql: &str) -> Vec<String> {
-    conn.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
 /// The test's binary without what only a debugger reads, under the name of each triple, and their checksums.

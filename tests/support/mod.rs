@@ -5,11 +5,13 @@
 // Each test file is a crate of its own and uses what it needs; here a panic is how a test fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
+pub mod filter;
 pub mod folder;
 pub mod hold;
 pub mod http;
 pub mod inside;
 pub mod mount;
+pub mod older;
 pub mod peer;
 pub mod refuse;
 pub mod stranger;

@@ -23,14 +23,8 @@ impl Place {
     /// Where these options lead.
     pub fn of(context: &Context) -> Self {
         let flags = Config { state: std::path::absolute(&context.state).ok(), ..Config::default() };
-        let file = context.config.clone().unwrap_or_default();
-        let settings = Settings::resolve(&flags, &file).or_else(|_| Settings::resolve(&flags, &Config::default()));
-        Self {
-            state: context.state.clone(),
-            file: context.file.clone(),
-            settings: settings.ok(),
-            option: context.state_option(),
-        }
+        let settings = context.settings(&flags).ok().or_else(|| Settings::resolve(&flags, &Config::default()).ok());
+        Self { state: context.state.clone(), file: context.file.clone(), settings, option: context.state_option() }
     }
 
     /// The path itself, or the nearest folder above it that is there.

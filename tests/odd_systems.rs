@@ -1,0 +1,118 @@
+//! Systems that lack what most have: a userland that is busybox and nothing else, a root that is read-only or an
+//! overlay, a /proc that hides processes, a file system whose files cannot be mapped shared. The whole job is done
+//! there, or refused in words that say what to do.
+
+// In the helpers below a panic is how a test fails.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod router;
+mod support;
+
+use router::Router;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use support::filter::Filter;
+use support::hold::Hold;
+use support::{Bench, inside, tree, until};
+
+const STATE: &str = "/var/lib/qinglet";
+
+/// A system with the program in it.
+fn system(state: &str) -> Router {
+    let router = Router::new(state);
+    router.put(Path::new(env!("CARGO_BIN_EXE_qinglet")), "/usr/bin/qinglet", 0o755);
+    for missing in ["/bin/bash", "/usr/share/zoneinfo", "/dev/shm", "/run", "/etc/localtime", "/etc/qinglet"] {
+        assert!(!router.path(missing).exists(), "{missing} is there");
+    }
+    router
+}
+
+/// Makes the state, serves it, runs, stops and loses the daemon, adopts, copies and restores; the state is
+/// left with a daemon and a task `hello`.
+fn whole_job(router: &Router, copy: &str) {
+    router.qinglet("init");
+    router.serve();
+    router.qinglet("task add hello --shell 'echo hello'");
+    hello(router);
+    router.qinglet("task add stays --shell 'sleep 1000 & sleep 1000'");
+    let stays = router.qinglet("run stays");
+    router.run_in(&stays, "running");
+    router.qinglet(&format!("stop {stays} --wait"));
+    router.run_in(&stays, "cancelled");
+
+    let few = router.few_seconds();
+    router.kill();
+    let check = router.cli("check");
+    assert!(check.code == 0 && !check.stdout.contains("fail "), "{check:?}");
+    router.serve();
+    router.lived(&few);
+
+    router.qinglet(&format!("backup {copy} --with-keyring"));
+    router.qinglet("task add later --shell true");
+    router.stop();
+    router.qinglet(&format!("restore {copy} --force"));
+    router.serve();
+    assert_eq!(router.cli("task show later").code, 3, "it is of after the backup");
+    hello(router);
+}
+
+/// A run of a task that says hello, to its end.
+fn hello(router: &Router) {
+    let run = router.qinglet("run hello --wait");
+    assert_eq!(router.run(&run)["status"], "succeeded");
+    assert_eq!(router.qinglet(&format!("logs {run}")), "hello");
+}
+
+#[test]
+fn on_busybox_and_nothing_else() {
+    if !router::enter("on_busybox_and_nothing_else") {
+        return;
+    }
+    let router = system(STATE);
+    whole_job(&router, "/copy.qb");
+
+    // Zones are there without files of them, and the host's is UTC.
+    let said = router.qinglet("trigger preview '30 2 * * *' --zone Europe/Berlin --from 2026-03-28T12:00:00Z --count 2");
+    assert!(said.contains("2026-03-29") && said.contains("2026-03-30"), "{said}");
+    router.qinglet("trigger set nightly --task hello --cron '30 3 * * *' --zone America/New_York");
+    router.qinglet("trigger set morning --task hello --cron '30 6 * * *'");
+    let listed = router.qinglet("trigger list");
+    assert!(listed.contains("America/New_York") && listed.contains("UTC"), "{listed}");
+
+    // What needs a shell that is not there does not begin, and says so.
+    router.ok("mkdir /opt && printf '#!/bin/bash\\ntrue\\n' >/opt/script && chmod 755 /opt/script");
+    for (task, program, why) in [
+        ("bash", "/bin/bash -c true", "the program does not exist"),
+        ("script", "/opt/script", "the program's interpreter does not exist"),
+    ] {
+        router.qinglet(&format!("task add {task} -- {program}"));
+        let refused = router.cli(&format!("run {task} --wait"));
+        assert_eq!(refused.code, 1, "{refused:?}");
+        let shown = router.qinglet(&format!("show {}", refused.stdout.trim()));
+        assert!(shown.contains("EXECUTOR_START_FAILED") && shown.contains(why), "{shown}");
+    }
+    let doctor = router.cli("doctor");
+    assert_eq!(doctor.code, 0, "{doctor:?}");
+
+    // Without a folder for temporary files as well.
+    router.ok("rm -rf /tmp");
+    router.kill();
+    let check = router.cli("check");
+    assert!(check.code == 0 && check.stdout.contains("warn  journal"), "{check:?}");
+    router.serve();
+    hello(&router);
+    router.stop();
+
+    // What it cannot do without is named: there is nothing else to go by.
+    router.ok("mv /dev/null /dev/away");
+    let refused = router.cli("serve");
+    assert!(refused.code == 4 && refused.stderr.contains("/dev/null"), "{refused:?}");
+    router.ok("mv /dev/away /dev/null && umount /proc");
+    for command in ["init", "serve", "check"] {
+        let refused = router.cli(command);
+        assert!(refused.code == 4 && refused.stderr.contains("/proc: mount it first"), "{command}: {refused:?}");
+    }
+}

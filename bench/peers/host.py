@@ -203,5 +203,12 @@ class Fifo:
             raise Failed(f"a job said {said}, not {word}")
         return [int(number) for number in numbers]
 
+    def pending(self):
+        """What has been said and not read, which is forgotten."""
+        while select.select([self.end], [], [], 0)[0]:
+            self.text += os.read(self.end, 65536)
+        text, self.text = self.text.decode(), b""
+        return text
+
     def close(self):
         os.close(self.end)

@@ -43,6 +43,7 @@ class Row:
 
     def once(self, lane=0, before=()):
         """One job from the submit to its end, in ms to its first instruction."""
+        self.peer.fifos[lane].pending()
         began = time.monotonic_ns()
         self.call(lane, before)
         first = self.peer.fifos[lane].line("first")[0]
@@ -57,7 +58,7 @@ def progress(text):
 
 class Run:
     def __init__(self, work, only):
-        self.work, self.notes, self.peers, self.rows, self.gone = work, [], [], [], []
+        self.work, self.notes, self.peers, self.rows, self.gone, self.syncs = work, [], [], [], [], []
         self.tiny = os.path.join(work, "tiny")
         host.must(["cc", "-O2", "-static", "-o", self.tiny, os.path.join(HERE, "tiny.c")])
         self.kinds = [kind for kind in ALL if not only or kind.name in only or kind.folder in only]
@@ -109,6 +110,7 @@ class Run:
         for _ in range(ROUNDS):
             began = time.monotonic()
             self.each("a submit", lambda row: row.delays.append(row.once()))
+            self.syncs.append(sync_ms(self.work))
             host.rest(max(0.1, ROUND_S - (time.monotonic() - began)))
 
     def rate(self, row):
@@ -204,7 +206,7 @@ class Run:
             while at < count and kind.name != "fork and exec":
                 progress(f"kill -9, {kind.name}")
                 away = self.attempt(f"{kind.name}, kill", survival.kill, kind, at, "away", self.folder(), self.tiny)
-                back = self.attempt(f"{kind.name}, kill", survival.kill, kind, at, "back", self.folder(), self.tiny) if away and away[1] == "lives" else away
+                back = self.attempt(f"{kind.name}, kill", survival.kill, kind, at, "back", self.folder(), self.tiny) if away and away[1].startswith("lives") else away
                 failed = ("-", "-", "the trial failed")
                 away, back = away or failed, back or failed
                 lines.append([kind.name, away[0], back[1], away[2], back[2] if back is not away else "(as before)"])
@@ -223,22 +225,25 @@ class Run:
         return ["peer", "stopped by", "the job", "its setsid child", "its daemon (setsid, orphaned)"], lines
 
 
-def machine(work):
+def sync_ms(work):
+    with open(os.path.join(work, "sync"), "ab", buffering=0) as file:
+        file.write(b"x" * 4096)
+        began = time.monotonic()
+        os.fdatasync(file.fileno())
+        return (time.monotonic() - began) * 1000
+
+
+def machine(work, load, syncs):
     mounts = [line.split() for line in open("/proc/self/mounts")]
     mount = max((m for m in mounts if (work + "/").startswith(m[1].rstrip("/") + "/")), key=lambda m: len(m[1]))
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    syncs = []
-    with open(os.path.join(work, "sync"), "wb", buffering=0) as file:
-        for _ in range(50):
-            file.write(b"x" * 4096)
-            began = time.monotonic()
-            os.fdatasync(file.fileno())
-            syncs.append((time.monotonic() - began) * 1000)
+    # Of the moments of the submits: what a promise costs here.
+    sync = f"{statistics.median(syncs):.1f} ms ({min(syncs):.1f}-{max(syncs):.1f})"
     code, commit = host.run(["git", "-C", HERE, "log", "-1", "--format=%h"])
     changed = host.run(["git", "-C", HERE, "status", "--porcelain"])[1]
     return [["cores", f"{os.cpu_count()}, {cpu}"], ["memory", f"{host.field('/proc/meminfo', 'MemTotal') // 1024} MiB"],
-            ["kernel", platform.release()], ["file system", f"{mount[2]}; an fdatasync of 4 KiB more takes {statistics.median(syncs):.2f} ms"],
-            ["commit", (commit if code == 0 else "unknown") + (" and changes" if changed else "")], ["date", time.strftime("%Y-%m-%d", time.gmtime())]]
+            ["kernel", platform.release()], ["file system", f"{mount[2]}; an fdatasync of 4 KiB more took {sync}, once a round"],
+            ["commit", (commit if code == 0 else "unknown") + (" and changes" if changed else "")], ["load when it began", f"{load:.1f}"], ["date", time.strftime("%Y-%m-%d", time.gmtime())]]
 
 
 MEANING = """- **idle**: PSS of the daemon's processes (how many), five seconds after its first job; **after all jobs**: five seconds after the last of them.
@@ -260,11 +265,11 @@ def main():
     signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"bench-peers: not done within {LIMIT_S} s"))
     signal.alarm(LIMIT_S)
     work = tempfile.mkdtemp(prefix="peers.", dir=os.environ.get("PEERS_WORK", "/var/tmp"))
-    began = time.monotonic()
+    began, load = time.monotonic(), os.getloadavg()[0]
     try:
         run = Run(work, sys.argv[1:])
-        about = machine(work)
         run.measure()
+        about = machine(work, load, run.syncs)
         tables = [("What it costs", *run.costs()), ("What a kill -9 leaves", *run.killed()), ("What a stop leaves", *run.stopped()),
                   ("Versions", ["peer", "version"], run.versions),
                   ("The machine", ["what", "is"], [*about, ["took", f"{time.monotonic() - began:.0f} s"]])]

@@ -29,4 +29,4 @@ class Crond(Peer):
 
     def outcome(self):
         with open(self.path("log"), errors="replace") as file:
-            return "its log has " + file.read().splitlines()[-1].replace(self.path(), "")[-60:]
+            return "its log ends with " + file.read().splitlines()[-1].replace("crond: ", "").split(self.path())[0]

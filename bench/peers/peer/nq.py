@@ -27,4 +27,5 @@ class Nq(Peer):
 
     def outcome(self):
         with open(self.path("queue", self.last), errors="replace") as file:
-            return file.read().splitlines()[-1].replace(self.path(), "")[-60:]
+            last = [line for line in file.read().splitlines() if line][-1]
+        return "its log ends with " + os.path.basename(last.split(" " + self.path())[0])

@@ -48,6 +48,9 @@ class Pm2(Peer):
     def stop(self):
         host.must(self.pm2("stop", "t0"), self.env)
 
+    def victims(self, job):
+        return [("the daemon", self.daemons[0], lambda: host.must(self.pm2("resurrect"), self.env))]
+
     def outcome(self):
         text = host.must(self.pm2("jlist"), self.env)
         known = json.loads(text[text.index("["):])

@@ -40,11 +40,24 @@ class S6(Peer):
         host.start(["unshare", "-m", "sh", "-c", show], self.env, log=self.path("log"))
         host.until("four supervisors", lambda: all(host.run(["s6-svok", self.service(lane)], self.env)[0] == 0 for lane in range(LANES)))
 
+        self.since = [self.state(lane)[1] for lane in range(LANES)]
+
+    def state(self, lane):
+        """(up, since when)"""
+        up, since = host.must(["s6-svstat", "-o", "up,updownsince", self.service(lane)], self.env).split()
+        return up == "true", since
+
     def submit(self, lane, before=()):
         host.must([*before, "s6-svc", "-o", self.service(lane)], self.env)
 
     def ended(self, lane):
-        host.must(["s6-svwait", "-d", "-t", "10000", self.service(lane)], self.env)
+        # Not s6-svwait, whose own helper would have to be at /usr/bin too. Down since a later moment than
+        # before: "down" alone may be the word from before the job.
+        def down():
+            up, since = self.state(lane)
+            return not up and since != self.since[lane] and since
+
+        self.since[lane] = host.until("the end of a job", down, every=0.002)
 
     def stop(self):
         host.must(["s6-svc", "-d", self.service(0)], self.env)

@@ -30,4 +30,4 @@ class Tsp(Peer):
 
     def outcome(self):
         lines = host.must(self.tsp(), self.env).splitlines()[1:]
-        return " ".join(lines[-1].split()[1:4]).replace(self.path(), "") if lines else "no such job"
+        return "{1}, E-Level {3}".format(*lines[-1].split()) if lines else "no such job"

@@ -9,7 +9,7 @@ target := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 binary := $(target)/release/qinglet
 skips  := $(abspath $(target))/skips
 
-.PHONY: help demo test test-clock test-limits test-power test-arm storm fuzz check fmt clippy build cross envelope bench install ipk bundle clean tools
+.PHONY: help demo test test-clock test-limits test-power test-arm storm fuzz check fmt clippy build cross envelope bench bench-peers install ipk bundle clean tools
 
 help:
 	@echo 'make demo                 build, run one task from beginning to end in a throw-away state'
@@ -28,6 +28,8 @@ help:
 	@echo 'make envelope             a working day of the release binary in 128 MiB and 64 process ids (needs root), and on an armv7 machine'
 	@echo 'make bench                what a run costs beside the least it could, into bench/RESULTS.md (some ten minutes);'
 	@echo '                          BENCH="latency flash" has only those parts, BENCH_FULL=1 a million past runs'
+	@echo 'make bench-peers          qinglet beside pueue, task-spooler, nq, s6, supervisord, pm2 and crond, in one run (ten minutes;'
+	@echo '                          the first time also installs them below bench/peers); into bench/peers/RESULTS.md'
 	@echo 'make install DESTDIR=DIR  build and put it to DIR$(PREFIX)/bin (PREFIX=/usr/local)'
 	@echo 'make ipk                  OpenWrt packages from the binaries in dist/, one for each line of targets/openwrt/arches'
 	@echo 'make bundle               for any other Linux: archives with a binary and its install.sh, in dist/'
@@ -99,6 +101,11 @@ envelope: cross
 bench: CROSS = x86_64-unknown-linux-musl
 bench: cross
 	@QINGLET='$(abspath $(DIST))/qinglet-x86_64-unknown-linux-musl' $(CARGO) bench --locked --bench bench -- $(BENCH) $(if $(BENCH_FULL),--full) $(if $(BENCH),,--out bench/RESULTS.md)
+
+bench-peers: CROSS = x86_64-unknown-linux-musl
+bench-peers: cross
+	@bench/peers/install
+	@QINGLET='$(abspath $(DIST))/qinglet-x86_64-unknown-linux-musl' python3 -B bench/peers/run.py
 
 install: build
 	@sh targets/static/install.sh --init none --unverified --binary '$(binary)' --prefix '$(PREFIX)' --root '$(DESTDIR)'

@@ -233,13 +233,11 @@ fn an_upgrade_leaves_a_running_task_alone_migrates_the_state_and_keeps_a_copy() 
     let router = openwrt();
     router.ok("opkg install /tmp/qinglet.ipk");
     router.served();
-    router.ok("uci set qinglet.main.profile=standalone && /etc/init.d/qinglet restart");
-    router.served();
+    router.exchanges("uci set qinglet.main.profile=standalone && /etc/init.d/qinglet restart");
     let run = router.few_seconds();
     let program = || fs::metadata(router.path("/usr/bin/qinglet")).unwrap().ino();
     let old = program();
-    router.ok("opkg install /tmp/qinglet.ipk");
-    router.served();
+    router.exchanges("opkg install /tmp/qinglet.ipk");
     assert_ne!(old, program(), "the program was exchanged");
     assert!(router.read("/etc/config/qinglet").contains("option profile 'standalone'"), "a user's change stays");
     assert!(router.read("/etc/config/qinglet-opkg").contains("option profile 'edge'"));

@@ -64,8 +64,7 @@ fn whole_life(router: &Router) {
     assert_eq!(router.mode("/usr/local/bin/qinglet"), (0o755, 0));
     let run = router.few_seconds();
     let old = program(router);
-    router.ok("/tmp/new/install.sh install");
-    router.served();
+    router.exchanges("/tmp/new/install.sh install");
     assert_ne!(program(router), old, "it was not exchanged");
     router.lived(&run);
     assert!(!router.path("/usr/local/bin/qinglet.old").exists() && !router.path("/usr/local/bin/qinglet.new").exists());

@@ -170,6 +170,17 @@ impl Router {
         until("the daemon to answer", || (self.cli("status").code == 0).then_some(()));
     }
 
+    /// Runs a shell text after which another daemon must serve than before, and waits until that one answers: where
+    /// something looks after daemons, the text may come to its end before the old one does.
+    #[track_caller]
+    pub fn exchanges(&self, text: &str) {
+        let holder = || self.read(&format!("{}/lock", self.state));
+        let old = holder();
+        self.ok(text);
+        until("another daemon", || (!holder().is_empty() && holder() != old).then_some(()));
+        self.served();
+    }
+
     /// Starts a daemon with nothing to look after it, and waits until it answers.
     pub fn serve(&self) {
         self.background(&format!("exec qinglet --state {} serve", self.state));

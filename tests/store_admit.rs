@@ -60,7 +60,18 @@ fn mutation_conflict_on_task_digest_subject_and_event_shape() {
     assert_eq!(bench.call(admit("hello", redigested, mutation)), conflict);
     let friend = befriend(&bench, Role::Operator);
     assert_eq!(bench.call(AdmitStart { authority: friend, ..admit("hello", hello, mutation) }), conflict);
+    // As an earlier version wrote it: in the payload.
+    let older = format!(
+        "UPDATE run_events SET definition_digest = NULL, execution_digest = NULL, mutation = NULL,
+            payload = '{{\"definitionDigest\":\"{}\",\"mutationId\":\"{mutation}\"}}' WHERE sequence = 1",
+        hello.digest
+    );
+    bench.tamper(&older).unwrap();
+    assert!(matches!(bench.call(admit("hello", hello, mutation)), Started::Existing(_)));
     bench.tamper("UPDATE run_events SET payload = replace(payload, 'mutationId', 'mutationIx')").unwrap();
+    assert_eq!(bench.call(admit("hello", hello, mutation)), conflict);
+    let other = "UPDATE run_events SET mutation = randomblob(16), definition_digest = randomblob(32)";
+    bench.tamper(other).unwrap();
     assert_eq!(bench.call(admit("hello", hello, mutation)), conflict);
     bench.tamper("DELETE FROM run_events WHERE sequence = 2").unwrap();
     let result = bench.store.call(admit("hello", hello, mutation));

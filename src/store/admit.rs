@@ -11,11 +11,10 @@ use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::event::Actor;
 use crate::model::id::RunId;
-use crate::model::json;
 use crate::model::policy::Permission;
 use crate::model::task::TaskRef;
 use crate::model::word::FenceReason;
-use rusqlite::OptionalExtension as _;
+use rusqlite::{OptionalExtension as _, params};
 
 const OPERATION: &str = "task.start";
 const RUN_DAMAGED: Fail = Fail::Word("run_record_damaged");
@@ -96,29 +95,26 @@ impl AdmitStart {
             Ok(Admitted { run, attempt: row.get(4)?, task: row.get(0)?, task_ref, queued_at_ms: row.get(3)? })
         });
         let stored = found.optional()?.ok_or(RUN_DAMAGED)?;
-        let sql = "SELECT type, actor_type, actor_id, payload FROM run_events
-            WHERE run = ?1 AND sequence <= 2 ORDER BY sequence";
+        // Rows of before schema 7 have both in their payload.
+        let sql = "SELECT type, actor_type, actor_id,
+                coalesce(mutation = ?2, json_extract(payload, '$.mutationId') = ?3, 0),
+                coalesce(definition_digest = ?4, json_extract(payload, '$.definitionDigest') = ?5, 0)
+            FROM run_events WHERE run = ?1 AND sequence <= 2 ORDER BY sequence";
         let mut query = tx.conn.prepare_cached(sql)?;
-        let events = query.query_map([run], |row| {
-            let actor = (row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?);
-            Ok((row.get::<_, String>(0)?, actor, row.get::<_, Option<String>>(3)?))
+        let (mutation, definition) = (self.mutation, self.expected.digest);
+        let values = params![run, mutation, mutation.to_string(), definition, definition.to_string()];
+        let by = &self.authority.subject;
+        let events = query.query_map(values, |row| {
+            let same_actor =
+                row.get_ref(1)?.as_str()? == by.kind.word() && row.get_ref(2)?.as_str_or_null()? == Some(&*by.id);
+            Ok((row.get::<_, String>(0)?, same_actor, row.get::<_, bool>(3)? && row.get::<_, bool>(4)?))
         })?;
         let events = events.collect::<Result<Vec<_>, _>>()?;
         let [created, queued] = events.as_slice() else { return Err(RUN_DAMAGED) };
         if (created.0.as_str(), queued.0.as_str()) != ("run.created", "run.queued") {
             return Err(RUN_DAMAGED);
         }
-        let payload = created.2.as_ref().and_then(|text| json::parse(text.as_bytes()).ok()).ok_or(RUN_DAMAGED)?;
-        let by = &self.authority.subject;
-        let same_actor = |event: &(String, (String, Option<String>), Option<String>)| {
-            event.1.0 == by.kind.word() && event.1.1.as_deref() == Some(&*by.id)
-        };
-        let same = stored.task == self.task
-            && stored.task_ref == self.expected
-            && same_actor(created)
-            && same_actor(queued)
-            && payload["mutationId"] == self.mutation.to_string()
-            && payload["definitionDigest"] == self.expected.digest.to_string();
+        let same = stored.task == self.task && stored.task_ref == self.expected && created.1 && queued.1 && created.2;
         Ok(if same { Started::Existing(stored) } else { Started::Refused(FenceReason::MutationConflict) })
     }
 }

@@ -1,4 +1,4 @@
-//! Writing a Run's events: what may stand in a payload, and nothing else.
+//! Writing a Run's events: what may stand in one, and nothing else.
 
 use super::fail::Fail;
 use super::tx::Tx;
@@ -10,7 +10,7 @@ use crate::model::policy::Fence;
 use rusqlite::params;
 use serde_json::{Map, Value};
 
-/// What a payload may say. Never a log text, command, environment, handle, pid or path
+/// What an event may say. Never a log text, command, environment, handle, pid or path
 /// (spec/execution section 0).
 pub enum Fact<'a> {
     /// The admitted definition.
@@ -41,30 +41,40 @@ pub enum Fact<'a> {
     RetryOf(RunId),
 }
 
-impl Fact<'_> {
-    fn put(&self, payload: &mut Map<String, Value>) {
-        let (name, value) = match *self {
-            Self::Definition(digest) => ("definitionDigest", digest.to_string().into()),
-            Self::Execution(digest) => ("executionDigest", digest.to_string().into()),
-            Self::Mutation(mutation) => ("mutationId", mutation.to_string().into()),
-            Self::Fence(fence) => {
-                payload.insert("projectVersion".into(), fence.project_version.into());
+/// The columns that a list of facts fills.
+#[derive(Default)]
+struct Row {
+    definition: Option<Digest>,
+    execution: Option<Digest>,
+    trigger: Option<Digest>,
+    mutation: Option<MutationId>,
+    payload: Map<String, Value>,
+}
+
+impl Row {
+    fn put(&mut self, fact: &Fact<'_>) {
+        let (name, value) = match *fact {
+            Fact::Definition(digest) => return self.definition = Some(digest),
+            Fact::Execution(digest) => return self.execution = Some(digest),
+            Fact::Mutation(mutation) => return self.mutation = Some(mutation),
+            Fact::Fence(fence) => {
+                self.payload.insert("projectVersion".into(), fence.project_version.into());
                 ("bindingVersion", fence.binding_version.into())
             }
-            Self::ExitCode(code) => ("exitCode", code.into()),
-            Self::Signal(signal) => ("signal", signal.into()),
-            Self::ErrorCode(code) => ("errorCode", code.into()),
-            Self::Leftovers(count) => ("leftovers", count.into()),
-            Self::CancelReason(reason) => ("reason", reason.into()),
-            Self::DelayMs(delay_ms) => ("delayMs", delay_ms.into()),
-            Self::Trigger(revision, digest) => {
-                payload.insert("triggerRevision".into(), revision.into());
-                ("triggerDigest", digest.to_string().into())
+            Fact::ExitCode(code) => ("exitCode", code.into()),
+            Fact::Signal(signal) => ("signal", signal.into()),
+            Fact::ErrorCode(code) => ("errorCode", code.into()),
+            Fact::Leftovers(count) => ("leftovers", count.into()),
+            Fact::CancelReason(reason) => ("reason", reason.into()),
+            Fact::DelayMs(delay_ms) => ("delayMs", delay_ms.into()),
+            Fact::Trigger(revision, digest) => {
+                self.trigger = Some(digest);
+                ("triggerRevision", revision.into())
             }
-            Self::Cause(run) => ("causeRunId", run.to_string().into()),
-            Self::RetryOf(run) => ("retryOfRunId", run.to_string().into()),
+            Fact::Cause(run) => ("causeRunId", run.to_string().into()),
+            Fact::RetryOf(run) => ("retryOfRunId", run.to_string().into()),
         };
-        payload.insert(name.into(), value);
+        self.payload.insert(name.into(), value);
     }
 }
 
@@ -86,16 +96,16 @@ pub struct Place<'a> {
 /// twice; a dedupe key beside it (`run-transition:<version>:<to>`) would say the same thing again,
 /// because version and sequence move together, for one more page of flash an event.
 pub fn append(tx: &mut Tx<'_>, place: &Place<'_>, kind: EventType, facts: &[Fact<'_>]) -> Result<EventId, Fail> {
-    let mut payload = Map::new();
+    let mut row = Row::default();
     for fact in facts {
-        fact.put(&mut payload);
+        row.put(fact);
     }
-    let payload = (!payload.is_empty()).then(|| Value::Object(payload).to_string());
+    let payload = (!row.payload.is_empty()).then(|| Value::Object(row.payload).to_string());
     if payload.as_ref().is_some_and(|text| text.len() > limits::EVENT_PAYLOAD_BYTES_MAX) {
         return Err(Fail::Word("event_payload_too_large"));
     }
     let id = EventId(tx.id(place.at_ms)?);
-    let sql = "INSERT INTO run_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let sql = "INSERT INTO run_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     tx.conn.prepare_cached(sql)?.execute(params![
         place.run,
         place.sequence,
@@ -106,6 +116,10 @@ pub fn append(tx: &mut Tx<'_>, place: &Place<'_>, kind: EventType, facts: &[Fact
         place.attempt_number,
         payload,
         place.at_ms,
+        row.definition,
+        row.execution,
+        row.trigger,
+        row.mutation,
     ])?;
     Ok(id)
 }

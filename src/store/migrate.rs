@@ -23,6 +23,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { id: 4, name: "secrets", sql: include_str!("schema/0004-secrets.sql") },
     Migration { id: 5, name: "tokens", sql: include_str!("schema/0005-tokens.sql") },
     Migration { id: 6, name: "lists", sql: include_str!("schema/0006-lists.sql") },
+    Migration { id: 7, name: "digests", sql: include_str!("schema/0007-digests.sql") },
 ];
 
 const HISTORY: &str = "CREATE TABLE schema_migrations (

@@ -108,8 +108,9 @@ impl Operation for ResolveRun {
 impl ResolveRun {
     fn is_replay(&self, tx: &Tx<'_>) -> Result<bool, Fail> {
         let sql = "SELECT 1 FROM run_events
-            WHERE run = ?1 AND type = 'run.lost' AND json_extract(payload, '$.mutationId') = ?2";
-        Ok(tx.conn.prepare_cached(sql)?.exists(params![self.run, self.mutation.to_string()])?)
+            WHERE run = ?1 AND type = 'run.lost'
+                AND (mutation = ?2 OR json_extract(payload, '$.mutationId') = ?3)";
+        Ok(tx.conn.prepare_cached(sql)?.exists(params![self.run, self.mutation, self.mutation.to_string()])?)
     }
 
     /// Ends every active Attempt, then the Run with the latest one.

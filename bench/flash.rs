@@ -53,7 +53,7 @@ fn pages(place: &Place) -> Outcome<Table> {
         let before = written(own)?;
         for _ in 0..RUNS {
             run += 1;
-            store.run(run, None)?;
+            store.run(run, false, None)?;
         }
         readings.push((written(own)? - before) as f64 / 1024.0 / RUNS as f64);
     }

@@ -61,14 +61,19 @@ impl Floor {
         Ok(Self { wishes: Some(wishes), keeper: Some(keeper), folder, tiny: place.tiny.clone() })
     }
 
-    /// One run, from its admission to its outcome. `fifo` is told when its program begins.
-    pub fn run(&self, run: i64, fifo: Option<&Path>) -> Outcome<()> {
+    /// One run, from its admission to its outcome, below a supervisor or not. `fifo` is told when its program begins.
+    pub fn run(&self, run: i64, supervised: bool, fifo: Option<&Path>) -> Outcome<()> {
         self.commit(run, Step::Admit)?;
         self.commit(run, Step::Intend)?;
         let (log, receipt) = (self.folder.join(format!("{run}.log")), self.folder.join(format!("{run}.json")));
         let output = File::create(log)?;
         let mut command = Command::new(&self.tiny);
-        command.args(fifo).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command
+            .args(supervised.then_some("--"))
+            .args(fifo)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
         self.commit(run, Step::Own)?;
         let status = command.status()?;
         let draft = receipt.with_extension("tmp");

@@ -28,7 +28,7 @@ impl Readings {
     }
 }
 
-/// One start with nothing else going on, again and again, in turn with the two floors.
+/// One start with nothing else going on, again and again, in turn with the floors.
 pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
     let began = Began::new(place)?;
     let state = State::new(place, &json!({}))?;
@@ -36,10 +36,11 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
     let task = daemon.add_task("tiny", &[&place.tiny, &began.path])?;
     daemon.warm(&daemon.add_task("warm", &[&place.tiny])?)?;
     let store = Floor::new(place)?;
-    let (mut ours, mut floor, mut bare) = (Readings::default(), Readings::default(), Readings::default());
+    let [mut ours, mut floor, mut two, mut bare] = [(); 4].map(|()| Readings::default());
     for round in 0..ROUNDS {
         ours.take(&began, || daemon.run(&task))?;
-        floor.take(&began, || store.run(round, Some(&began.path)))?;
+        floor.take(&began, || store.run(2 * round, false, Some(&began.path)))?;
+        two.take(&began, || store.run(2 * round + 1, true, Some(&began.path)))?;
         bare.take(&began, || floor::bare(&place.tiny, Some(&began.path)))?;
     }
     store.close();
@@ -47,17 +48,24 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
         "Start latency",
         &format!(
             "{ROUNDS} starts in turn, one at a time, in milliseconds from the request being sent. The floor is four \
-             durable commits, a fork, an exec and a durable receipt, without HTTP and without a supervisor; the outcome \
-             of a run is looked for every half millisecond."
+             durable commits, a fork, an exec and a durable receipt, without HTTP; supervised, it has one more process, \
+             which does nothing but fork, exec and wait. The outcome of a run is looked for every half millisecond."
         ),
-        ["to", "qinglet", "floor", "times the floor", "fork, exec, wait"],
+        ["to", "qinglet", "floor", "times it", "floor, supervised", "times it", "fork, exec, wait"],
     );
-    let [ours_first, floor_first, bare_first] = [ours.first, floor.first, bare.first].map(Figure::of);
-    let [ours_end, floor_end, bare_end] = [ours.outcome, floor.outcome, bare.outcome].map(Figure::of);
-    for (name, ours, floor, bare) in
-        [("first instruction", ours_first, floor_first, bare_first), ("outcome visible", ours_end, floor_end, bare_end)]
-    {
-        table.row([name.into(), ours.to_string(), floor.to_string(), ours.times(&floor), bare.to_string()]);
+    let readings = [ours, floor, two, bare];
+    let firsts = readings.each_ref().map(|each| Figure::of(each.first.clone()));
+    let outcomes = readings.map(|each| Figure::of(each.outcome));
+    for (name, [ours, floor, two, bare]) in [("first instruction", firsts), ("outcome visible", outcomes)] {
+        table.row([
+            name.into(),
+            ours.to_string(),
+            floor.to_string(),
+            ours.times(&floor),
+            two.to_string(),
+            ours.times(&two),
+            bare.to_string(),
+        ]);
     }
     Ok(vec![table])
 }

@@ -25,11 +25,20 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
              are counted by strace in a pass of their own, of every process; without shared commits the protocol needs \
              6 a run: 4 commits, and 2 for the receipt and its folder."
         ),
-        ["at once", "qinglet, runs/s", "floor, runs/s", "time, times the floor", "syncs a run", "floor, commits a run"],
+        [
+            "at once",
+            "qinglet, runs/s",
+            "floor, runs/s",
+            "its time, times",
+            "floor, supervised",
+            "its time, times",
+            "syncs a run",
+            "floor, commits a run",
+        ],
     );
     for width in WIDTHS {
         let state = State::new(place, &settings(width))?;
-        let (mut ours, mut floor, mut commits) = (Vec::new(), Vec::new(), 0);
+        let (mut ours, mut floors, mut commits) = (Vec::new(), [Vec::new(), Vec::new()], 0);
         {
             let daemon = state.serve()?;
             let task = daemon.add_task("tiny", &[&place.tiny])?;
@@ -38,11 +47,13 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
                 let began = Instant::now();
                 daemon.run_all(&task, RUNS, width)?;
                 ours.push(began.elapsed());
-                let store = Floor::new(place)?;
-                let began = Instant::now();
-                floor_all(&store, width)?;
-                floor.push(began.elapsed());
-                commits = store.close();
+                for (floor, supervised) in floors.iter_mut().zip([false, true]) {
+                    let store = Floor::new(place)?;
+                    let began = Instant::now();
+                    floor_all(&store, supervised, width)?;
+                    floor.push(began.elapsed());
+                    commits = store.close();
+                }
             }
             daemon.stop()?;
         }
@@ -50,8 +61,10 @@ pub fn measure(place: &Place) -> Outcome<Vec<Table>> {
         table.row([
             width.to_string(),
             rate(&ours).to_string(),
-            rate(&floor).to_string(),
-            Figure::ms(&ours).times(&Figure::ms(&floor)),
+            rate(&floors[0]).to_string(),
+            Figure::ms(&ours).times(&Figure::ms(&floors[0])),
+            rate(&floors[1]).to_string(),
+            Figure::ms(&ours).times(&Figure::ms(&floors[1])),
             syncs(&state, width)?.map_or_else(|| "strace is missing".into(), |syncs| format!("{syncs:.2}")),
             format!("{:.2}", commits as f64 / RUNS as f64),
         ]);
@@ -63,7 +76,7 @@ fn settings(width: i64) -> serde_json::Value {
     json!({"limits": {"activeAttempts": width, "queuedRuns": 1000}})
 }
 
-fn floor_all(store: &Floor, width: i64) -> Outcome<()> {
+fn floor_all(store: &Floor, supervised: bool, width: i64) -> Outcome<()> {
     let next = AtomicI64::new(0);
     std::thread::scope(|scope| {
         let worker = || -> Result<(), String> {
@@ -72,7 +85,7 @@ fn floor_all(store: &Floor, width: i64) -> Outcome<()> {
                 if run >= RUNS {
                     return Ok(());
                 }
-                store.run(run, None).map_err(|error| error.to_string())?;
+                store.run(run, supervised, None).map_err(|error| error.to_string())?;
             }
         };
         let workers: Vec<_> = (0..width).map(|_| scope.spawn(worker)).collect();

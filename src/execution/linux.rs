@@ -101,10 +101,11 @@ impl Host for Linux {
     }
 
     fn room(&self) -> Result<(), WaitReason> {
-        if room::pids_free() < limits::PIDS_FREE_MIN {
+        let room = room::Room::here();
+        if room.pids_free() < limits::PIDS_FREE_MIN {
             return Err(WaitReason::Pids);
         }
-        if room::memory_free() < limits::MEMORY_FREE_MIN {
+        if !room.has_memory(limits::MEMORY_FREE_MIN) {
             return Err(WaitReason::Memory);
         }
         let state = room::space(&self.state_dir).map_err(|_| WaitReason::Disk)?;

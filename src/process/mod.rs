@@ -37,6 +37,7 @@ pub mod stat;
 mod step;
 pub mod stop;
 pub mod sweep;
+mod text;
 pub mod timer;
 mod tree;
 mod wait;

@@ -4,80 +4,112 @@
 //! mounted. What cannot be read limits nothing: a missing file must not stop every task of a router.
 
 use super::cgroup::tree::Trees;
+use super::text;
 use std::ffi::{CString, OsStr};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// A limit that is none: version 1 of cgroups says "no limit" as the most pages there can be, in bytes.
+const UNLIMITED: u64 = 1 << 62;
 
 /// PIDs (threads count) that may still be made here; `u64::MAX` when nothing says.
 pub fn pids_free() -> u64 {
-    free_pids(Path::new("/"))
+    Room::here().pids_free()
 }
 
 /// Memory in bytes that may still be taken here; `u64::MAX` when nothing says.
 pub fn memory_free() -> u64 {
-    free_memory(Path::new("/"))
+    Room::here().memory_free(u64::MAX)
 }
 
 /// All memory in bytes that there is here, used or not; `u64::MAX` when nothing says.
 pub fn memory_total() -> u64 {
-    total_memory(Path::new("/"))
+    Room::here().memory_total()
 }
 
-fn free_pids(root: &Path) -> u64 {
-    let groups = Trees::of(root);
-    let in_groups = groups.levels("pids", |group| {
-        let max = number_in(&group.join("pids.max"))?;
-        Some(max.saturating_sub(number_in(&group.join("pids.current"))?))
-    });
-    let kernel = root.join("proc/sys/kernel");
-    let max = ["threads-max", "pid_max"].iter().filter_map(|name| number_in(&kernel.join(name))).min();
-    let in_kernel = max.zip(threads(root)).map(|(max, now)| max.saturating_sub(now));
-    in_groups.into_iter().chain(in_kernel).min().unwrap_or(u64::MAX)
+/// Where to look, found once for all that is asked.
+pub struct Room {
+    root: PathBuf,
+    groups: Trees,
+}
+
+impl Room {
+    /// Of this process.
+    pub fn here() -> Self {
+        Self::below(Path::new("/"))
+    }
+
+    fn below(root: &Path) -> Self {
+        Self { root: root.to_path_buf(), groups: Trees::of(root) }
+    }
+
+    /// PIDs (threads count) that may still be made; `u64::MAX` when nothing says.
+    pub fn pids_free(&self) -> u64 {
+        let in_groups = self.groups.levels("pids", |group| {
+            let max = number_in(&group.join("pids.max"))?;
+            Some(max.saturating_sub(number_in(&group.join("pids.current"))?))
+        });
+        let kernel = self.root.join("proc/sys/kernel");
+        let max = ["threads-max", "pid_max"].iter().filter_map(|name| number_in(&kernel.join(name))).min();
+        let in_kernel = max.zip(threads(&self.root)).map(|(max, now)| max.saturating_sub(now));
+        in_groups.into_iter().chain(in_kernel).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether so much memory may still be taken.
+    pub fn has_memory(&self, bytes: u64) -> bool {
+        self.memory_free(bytes) >= bytes
+    }
+
+    /// Memory in bytes that may still be taken, exactly unless it is `enough`. A group's cache is only looked for
+    /// below that: the kernel adds it up anew whenever it is asked, over every group of the tree.
+    fn memory_free(&self, enough: u64) -> u64 {
+        let in_groups = self.groups.levels("memory", |group| {
+            let (max, used, cache) = if group.join("memory.max").exists() {
+                ("memory.max", "memory.current", "inactive_file")
+            } else {
+                ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            };
+            let max = number_in(&group.join(max)).filter(|max| *max < UNLIMITED)?;
+            let used = number_in(&group.join(used))?;
+            let free = max.saturating_sub(used);
+            if free >= enough {
+                return Some(free);
+            }
+            // Cache that nobody uses is given back under pressure, before anybody is killed.
+            let cache = named_number(&group.join("memory.stat"), cache).unwrap_or(0);
+            Some(max.saturating_sub(used.saturating_sub(cache)))
+        });
+        // In KiB, as "MemAvailable:   123 kB".
+        let available = named_number(&self.root.join("proc/meminfo"), "MemAvailable:");
+        let available = available.map(|kib| kib.saturating_mul(1024));
+        in_groups.into_iter().chain(available).min().unwrap_or(u64::MAX)
+    }
+
+    fn memory_total(&self) -> u64 {
+        let in_groups = self.groups.levels("memory", |group| {
+            ["memory.max", "memory.limit_in_bytes"].iter().find_map(|name| number_in(&group.join(name)))
+        });
+        let all = named_number(&self.root.join("proc/meminfo"), "MemTotal:").map(|kib| kib.saturating_mul(1024));
+        in_groups.into_iter().chain(all).min().unwrap_or(u64::MAX)
+    }
 }
 
 /// The kernel's own count of threads: the number after the slash in /proc/loadavg.
 fn threads(root: &Path) -> Option<u64> {
-    let text = std::fs::read_to_string(root.join("proc/loadavg")).ok()?;
+    let text = text::text(&root.join("proc/loadavg")).ok()?;
     text.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
-}
-
-fn free_memory(root: &Path) -> u64 {
-    let groups = Trees::of(root);
-    let in_groups = groups.levels("memory", |group| {
-        let (max, used, cache) = if group.join("memory.max").exists() {
-            ("memory.max", "memory.current", "inactive_file")
-        } else {
-            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        };
-        let max = number_in(&group.join(max))?;
-        let used = number_in(&group.join(used))?;
-        // Cache that nobody uses is given back under pressure, before anybody is killed.
-        let cache = named_number(&group.join("memory.stat"), cache).unwrap_or(0);
-        Some(max.saturating_sub(used.saturating_sub(cache)))
-    });
-    // In KiB, as "MemAvailable:   123 kB".
-    let available = named_number(&root.join("proc/meminfo"), "MemAvailable:").map(|kib| kib.saturating_mul(1024));
-    in_groups.into_iter().chain(available).min().unwrap_or(u64::MAX)
-}
-
-fn total_memory(root: &Path) -> u64 {
-    let in_groups = Trees::of(root).levels("memory", |group| {
-        ["memory.max", "memory.limit_in_bytes"].iter().find_map(|name| number_in(&group.join(name)))
-    });
-    let all = named_number(&root.join("proc/meminfo"), "MemTotal:").map(|kib| kib.saturating_mul(1024));
-    in_groups.into_iter().chain(all).min().unwrap_or(u64::MAX)
 }
 
 /// A file with one number; `None` for "max", which limits nothing.
 fn number_in(path: &Path) -> Option<u64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    text::text(path).ok()?.trim().parse().ok()
 }
 
 /// The number after a name, in a file of such lines.
 fn named_number(path: &Path, name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = text::text(path).ok()?;
     let mut words = text.lines().map(str::split_ascii_whitespace);
     words.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok()).flatten())
 }
@@ -140,6 +172,11 @@ mod tests {
         root
     }
 
+    fn free(root: &Path) -> (u64, u64) {
+        let room = Room::below(root);
+        (room.pids_free(), room.memory_free(u64::MAX))
+    }
+
     const KERNEL: [(&str, &str); 4] = [
         ("proc/sys/kernel/threads-max", "1000\n"),
         ("proc/sys/kernel/pid_max", "32768\n"),
@@ -150,10 +187,10 @@ mod tests {
     #[test]
     fn without_cgroups_the_kernel_decides() {
         let root = tree("room-plain", &KERNEL);
-        assert_eq!((free_pids(&root), free_memory(&root)), (900, 1000 * 1024));
-        assert_eq!(total_memory(&root), 2000 * 1024);
+        assert_eq!(free(&root), (900, 1000 * 1024));
+        assert_eq!(Room::below(&root).memory_total(), 2000 * 1024);
         let empty = tree("room-empty", &[]);
-        assert_eq!((free_pids(&empty), free_memory(&empty)), (u64::MAX, u64::MAX));
+        assert_eq!(free(&empty), (u64::MAX, u64::MAX));
     }
 
     #[test]
@@ -175,8 +212,10 @@ mod tests {
         ];
         files.extend(KERNEL);
         let root = tree("room-v2", &files);
-        assert_eq!((free_pids(&root), free_memory(&root)), (4, 150_000));
-        assert_eq!(total_memory(&root), 500_000);
+        assert_eq!(free(&root), (4, 150_000));
+        assert_eq!(Room::below(&root).memory_total(), 500_000);
+        let room = Room::below(&root);
+        assert_eq!([50_000, 150_000, 150_001].map(|bytes| room.has_memory(bytes)), [true, true, false]);
     }
 
     #[test]
@@ -201,8 +240,8 @@ mod tests {
         ];
         files.extend(KERNEL);
         let root = tree("room-v1", &files);
-        assert_eq!((free_pids(&root), free_memory(&root)), (0, 5000), "over the limit is no room, not a wrap");
-        assert_eq!(total_memory(&root), 9000);
+        assert_eq!(free(&root), (0, 5000), "over the limit is no room, not a wrap");
+        assert_eq!(Room::below(&root).memory_total(), 9000);
     }
 
     #[test]
@@ -214,7 +253,7 @@ mod tests {
             ("cg/pids.current", "10\n"),
         ];
         files.extend(KERNEL);
-        assert_eq!(free_pids(&tree("room-outside", &files)), 20);
+        assert_eq!(Room::below(&tree("room-outside", &files)).pids_free(), 20);
     }
 
     #[test]

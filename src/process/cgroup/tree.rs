@@ -1,5 +1,6 @@
 //! The cgroup trees that are mounted here, and where this process stands in each (cgroups(7)).
 
+use crate::process::text;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -27,9 +28,9 @@ impl Trees {
     pub(in crate::process) fn of(root: &Path) -> Self {
         Self {
             root: root.to_path_buf(),
-            own: std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default(),
+            own: text::text(&root.join("proc/self/cgroup")).unwrap_or_default(),
             // Mount points are bytes, not necessarily text.
-            mounts: std::fs::read(root.join("proc/self/mountinfo")).unwrap_or_default(),
+            mounts: text::bytes(&root.join("proc/self/mountinfo")).unwrap_or_default(),
         }
     }
 

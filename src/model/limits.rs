@@ -288,8 +288,8 @@ pub const STORE_STACK_BYTES: usize = 512 * 1024;
 /// A database file up to this size is checked page by page at each start; a larger one would hold
 /// up the boot of a router with slow flash, and is checked at its schema and as it is read.
 pub const STORE_CHECK_BYTES_MAX: u64 = 8 * MIB;
-/// SQL statements kept compiled: all that a Run's life needs, about 100 KiB.
-pub const STORE_STATEMENTS: usize = 48;
+/// SQL statements kept compiled: all that a Run's life needs, some fifty, about 120 KiB.
+pub const STORE_STATEMENTS: usize = 64;
 /// How long SQLite waits for a lock that it should never meet, because the state's lock is ours.
 pub const STORE_BUSY_MS: u64 = 1_000;
 /// Runs that may be dispatching or running at start (spec/execution section 7).

@@ -194,6 +194,11 @@ fn run_on(
     }
 }
 
+/// One order to the transaction, kept compiled: there are three of them and more around each operation.
+fn order(conn: &Connection, sql: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(sql)?.execute([]).map(drop)
+}
+
 fn transaction(
     conn: &Connection,
     options: &Options,
@@ -203,12 +208,12 @@ fn transaction(
     verdicts: &mut Vec<Result<(), StoreError>>,
 ) -> End {
     let gone = |word| End::Gone(StoreError::Unavailable(word));
-    if let Err(e) = conn.execute_batch("BEGIN IMMEDIATE") {
+    if let Err(e) = order(conn, "BEGIN IMMEDIATE") {
         return gone(fail::word(&e));
     }
     let mut wrote = false;
     for request in batch.iter_mut() {
-        if let Err(e) = conn.execute_batch("SAVEPOINT one") {
+        if let Err(e) = order(conn, "SAVEPOINT one") {
             return gone(fail::word(&e));
         }
         let before = conn.total_changes();
@@ -219,21 +224,21 @@ fn transaction(
         if conn.is_autocommit() {
             return gone(done.err().map_or("transaction_lost", |fail| fail.word()));
         }
-        let (after, verdict) = match done {
+        let (undone, verdict) = match done {
             Ok(()) => {
                 wrote |= conn.total_changes() != before;
-                ("RELEASE one", Ok(()))
+                (Ok(()), Ok(()))
             }
-            Err(fail) => ("ROLLBACK TO one; RELEASE one", Err(StoreError::Unavailable(fail.word()))),
+            Err(fail) => (order(conn, "ROLLBACK TO one"), Err(StoreError::Unavailable(fail.word()))),
         };
-        if let Err(e) = conn.execute_batch(after) {
+        if let Err(e) = undone.and_then(|()| order(conn, "RELEASE one")) {
             return gone(fail::word(&e));
         }
         verdicts.push(verdict);
     }
     // Without a change there is nothing to commit, and a commit after a rolled-back savepoint
     // would still write and sync a page.
-    match conn.execute_batch(if wrote { "COMMIT" } else { "ROLLBACK" }) {
+    match order(conn, if wrote { "COMMIT" } else { "ROLLBACK" }) {
         Ok(()) => End::Settled,
         Err(e) if !wrote => gone(fail::word(&e)),
         // Refused before anything was written; rolled back, so it is known.

@@ -9,14 +9,7 @@ mod router;
 mod support;
 
 use router::Router;
-use std::fs;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
-use support::filter::Filter;
-use support::hold::Hold;
-use support::{Bench, inside, tree, until};
 
 const STATE: &str = "/var/lib/qinglet";
 
@@ -75,7 +68,8 @@ fn on_busybox_and_nothing_else() {
     whole_job(&router, "/copy.qb");
 
     // Zones are there without files of them, and the host's is UTC.
-    let said = router.qinglet("trigger preview '30 2 * * *' --zone Europe/Berlin --from 2026-03-28T12:00:00Z --count 2");
+    let said =
+        router.qinglet("trigger preview '30 2 * * *' --zone Europe/Berlin --from 2026-03-28T12:00:00Z --count 2");
     assert!(said.contains("2026-03-29") && said.contains("2026-03-30"), "{said}");
     router.qinglet("trigger set nightly --task hello --cron '30 3 * * *' --zone America/New_York");
     router.qinglet("trigger set morning --task hello --cron '30 6 * * *'");

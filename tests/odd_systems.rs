@@ -198,3 +198,49 @@ fn on_a_read_only_root_below_an_overlay() {
     router.state_at("/mnt/state");
     whole_job(&router, "/mnt/copy.qb");
 }
+
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn where_proc_hides_processes_what_is_not_seen_is_not_lost() {
+    if !router::enter("where_proc_hides_processes_what_is_not_seen_is_not_lost") {
+        return;
+    }
+    let mut router = system(STATE);
+    let hide = "mount -o remount,hidepid=2 /proc";
+    let show = "mount -o remount,hidepid=0 /proc";
+    router.ok(hide);
+
+    // From root nothing is hidden.
+    whole_job(&router, "/copy.qb");
+    router.stop();
+    router.ok(&format!("rm -rf {STATE}"));
+
+    // An ordinary user sees what is its own.
+    router.run_as(NOBODY);
+    router.ok(&format!("mkdir /copies && chown {NOBODY}:{NOBODY} /var/lib /copies"));
+    whole_job(&router, "/copies/copy.qb");
+    let doctor = router.cli("doctor");
+    assert!(doctor.code == 0 && doctor.stdout.contains("mounted with hidepid="), "{doctor:?}");
+
+    // Supervisors that were begun when nothing was hidden can be seen by nobody but root once it is.
+    router.stop();
+    router.ok(show);
+    router.serve();
+    let few = router.few_seconds();
+    router.qinglet("task add long --shell 'sleep 1000'");
+    let long = router.qinglet("run long");
+    router.run_in(&long, "running");
+    router.kill();
+    router.ok(hide);
+    let check = router.cli("check");
+    assert!(check.code == 0 && check.stdout.contains(&long), "{check:?}");
+    router.serve();
+    router.lived(&few);
+    let unknown = "process_unknown: the system does not say whether its process lives";
+    assert!(router.qinglet(&format!("check {long}")).contains(unknown));
+    router.qinglet(&format!("stop {long}"));
+    assert_eq!(router.run(&long)["status"], "running", "what cannot be signalled is not said to have ended");
+    router.ok(show);
+    assert_eq!(router.run_in(&long, "cancelled")["latestAttempt"]["signal"], 15);
+}

@@ -11,6 +11,7 @@ mod support;
 use router::Router;
 use std::path::Path;
 use std::process::Command;
+use support::filter::Filter;
 
 const STATE: &str = "/var/lib/qinglet";
 
@@ -243,4 +244,22 @@ fn where_proc_hides_processes_what_is_not_seen_is_not_lost() {
     assert_eq!(router.run(&long)["status"], "running", "what cannot be signalled is not said to have ended");
     router.ok(show);
     assert_eq!(router.run_in(&long, "cancelled")["latestAttempt"]["signal"], 15);
+}
+
+#[test]
+fn on_a_file_system_whose_files_cannot_be_mapped_shared() {
+    if !router::enter("on_a_file_system_whose_files_cannot_be_mapped_shared") {
+        return;
+    }
+    let mut router = system(STATE);
+    let filter = Filter::without_shared_maps();
+    if let Err(e) = filter.try_out() {
+        return support::skip("on_a_file_system_whose_files_cannot_be_mapped_shared", &format!("no filters: {e}"));
+    }
+    router.filter(filter);
+    whole_job(&router, "/copy.qb");
+    let doctor = router.cli("doctor");
+    assert!(doctor.stdout.contains("files cannot be mapped shared; the store keeps its WAL without"), "{doctor:?}");
+    let names = router.ok(&format!("ls {STATE}"));
+    assert!(names.contains("-wal") && !names.contains("-shm"), "{names}");
 }

@@ -244,6 +244,12 @@ fn an_upgrade_leaves_a_running_task_alone_migrates_the_state_and_keeps_a_copy() 
     router.lived(&run);
     assert!(!router.path("/etc/uci-defaults/qinglet").exists(), "it has run");
 
+    // As apk upgrades: nothing is stopped before, what was exchanged is started.
+    let run = router.few_seconds();
+    let other = "cp /usr/bin/qinglet /tmp/other && echo >>/tmp/other && mv /tmp/other /usr/bin/qinglet";
+    router.exchanges(&format!("{other} && PKG_UPGRADE=1 /etc/init.d/qinglet start"));
+    router.lived(&run);
+
     // A state of the first version.
     router.ok("/etc/init.d/qinglet stop");
     until("it to stop", || (router.read("/tmp/procd/pid").is_empty()).then_some(()));

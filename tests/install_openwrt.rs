@@ -244,6 +244,12 @@ fn an_upgrade_leaves_a_running_task_alone_migrates_the_state_and_keeps_a_copy() 
     router.lived(&run);
     assert!(!router.path("/etc/uci-defaults/qinglet").exists(), "it has run");
 
+    // As apk upgrades: nothing is stopped before, what was exchanged is started.
+    let run = router.few_seconds();
+    let other = "cp /usr/bin/qinglet /tmp/other && echo >>/tmp/other && mv /tmp/other /usr/bin/qinglet";
+    router.exchanges(&format!("{other} && PKG_UPGRADE=1 /etc/init.d/qinglet start"));
+    router.lived(&run);
+
     // A state of the first version.
     router.ok("/etc/init.d/qinglet stop");
     until("it to stop", || (router.read("/tmp/procd/pid").is_empty()).then_some(()));
@@ -415,16 +421,23 @@ fn the_sdk_recipe_installs_the_same_files() {
     let package = "define BuildPackage\n\
         $(eval $(Package/$(1)))\n\
         do:\n\t$(call Package/$(1)/install,$(TOPDIR)/root)\n\t@echo '$(PKG_NAME) $(PKG_VERSION)-r$(PKG_RELEASE)'\n\
-        \t@echo 'keeps $(strip $(Package/$(1)/conffiles))'\nendef\n";
+        \t@echo 'keeps $(strip $(Package/$(1)/conffiles))'\n\t@echo 'watches $(PKG_FILE_DEPENDS)'\nendef\n";
     fs::write(bench.root().join("package.mk"), package).unwrap();
-    let mut make = Command::new("make");
-    make.arg("-C").arg(format!("{TOP}/targets/openwrt")).arg(format!("TOPDIR={}", bench.root().display()));
-    make.arg("ARCH_PACKAGES=x86_64").arg(format!("QINGLET_DIST={}", dist.display())).arg("do");
-    let done = make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").output().unwrap();
+    let recipe = |arch: &str| {
+        // The SDK calls what it compiles by the folder's name, whatever the package's is.
+        let mut make = Command::new("make");
+        make.arg("-C").arg(format!("{TOP}/targets/openwrt/qinglet")).arg(format!("TOPDIR={}", bench.root().display()));
+        make.arg(format!("ARCH_PACKAGES={arch}")).arg(format!("QINGLET_DIST={}", dist.display())).arg("do");
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").output().unwrap()
+    };
+    let done = recipe("x86_64");
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{done:?}");
     assert!(said.contains(concat!("qinglet ", env!("CARGO_PKG_VERSION"), "-r1")), "{said}");
     assert!(said.contains("keeps /etc/config/qinglet"), "{said}");
+    // A new binary is packed anew.
+    let watched = said.lines().find(|line| line.starts_with("watches ")).unwrap();
+    assert!(watched.ends_with("/dist/qinglet-x86_64-unknown-linux-musl"), "{said}");
     let list = fs::read_to_string(format!("{TOP}/targets/openwrt/files.list")).unwrap();
     let mut count = 0;
     for line in list.lines().filter(|line| !line.starts_with('#')) {
@@ -433,4 +446,11 @@ fn the_sdk_recipe_installs_the_same_files() {
         count += 1;
     }
     assert_eq!(count, 7);
+    for (arch, words) in
+        [("mips_24kc", "no binary for mips_24kc: add a line to"), ("aarch64_generic", "run `make cross`")]
+    {
+        let refused = recipe(arch);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(words), "{said}");
+    }
 }

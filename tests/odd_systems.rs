@@ -9,14 +9,9 @@ mod router;
 mod support;
 
 use router::Router;
-use std::fs;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use support::filter::Filter;
-use support::hold::Hold;
-use support::{Bench, inside, tree, until};
 
 const STATE: &str = "/var/lib/qinglet";
 
@@ -75,7 +70,8 @@ fn on_busybox_and_nothing_else() {
     whole_job(&router, "/copy.qb");
 
     // Zones are there without files of them, and the host's is UTC.
-    let said = router.qinglet("trigger preview '30 2 * * *' --zone Europe/Berlin --from 2026-03-28T12:00:00Z --count 2");
+    let said =
+        router.qinglet("trigger preview '30 2 * * *' --zone Europe/Berlin --from 2026-03-28T12:00:00Z --count 2");
     assert!(said.contains("2026-03-29") && said.contains("2026-03-30"), "{said}");
     router.qinglet("trigger set nightly --task hello --cron '30 3 * * *' --zone America/New_York");
     router.qinglet("trigger set morning --task hello --cron '30 6 * * *'");
@@ -115,4 +111,155 @@ fn on_busybox_and_nothing_else() {
         let refused = router.cli(command);
         assert!(refused.code == 4 && refused.stderr.contains("/proc: mount it first"), "{command}: {refused:?}");
     }
+}
+
+/// Makes the system as OpenWrt is: what it is made of is read-only, also at /rom, and an overlay takes what is
+/// written. What is not in its root itself (/proc, /dev) comes anew.
+fn put_under_overlay(router: &Router) -> bool {
+    let text = "mkdir -p rom dev
+        mkdir \"$1/rom\" \"$1/rw\"
+        mount --bind . \"$1/rom\" && mount -o remount,bind,ro \"$1/rom\"
+        mount -t tmpfs tmpfs \"$1/rw\" && mkdir \"$1/rw/upper\" \"$1/rw/work\"
+        mount -t overlay -o \"lowerdir=$1/rom,upperdir=$1/rw/upper,workdir=$1/rw/work\" overlay .
+        cd \"$PWD\" && mount -t proc proc proc && mount --bind \"$1/rom\" rom && mount --bind \"$2\" dev";
+    // Before the overlay covers it.
+    let dev = router.outside().join("dev");
+    std::fs::create_dir(&dev).unwrap();
+    let done = Command::new("mount").arg("--bind").arg(router.path("dev")).arg(&dev).status().unwrap();
+    assert!(done.success());
+    let mut command = Command::new("sh");
+    command.args(["-ec", text, "sh"]).arg(router.outside()).arg(&dev).current_dir(router.root());
+    let done = command.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    if said.contains("unknown filesystem type") {
+        support::skip("on_a_read_only_root_below_an_overlay", "the kernel has no overlay file system");
+        return false;
+    }
+    assert!(done.status.success(), "{done:?}");
+    true
+}
+
+#[test]
+fn on_a_read_only_root_below_an_overlay() {
+    if !router::enter("on_a_read_only_root_below_an_overlay") {
+        return;
+    }
+    let mut router = system(STATE);
+    // A state that came with the firmware.
+    router.state_at("/etc/state");
+    router.qinglet("init");
+    if !put_under_overlay(&router) {
+        return;
+    }
+    router.state_at(STATE);
+    whole_job(&router, "/etc/copy.qb");
+    let doctor = router.cli("doctor");
+    assert!(doctor.code == 0 && doctor.stdout.contains("is on overlay"), "{doctor:?}");
+    router.stop();
+
+    // What is on the read-only part is refused, be it there or not.
+    let words = "Read-only file system";
+    for (state, command) in [("/rom/var/state", "init"), ("/rom/etc/state", "init"), ("/rom/etc/state", "serve")] {
+        router.state_at(state);
+        let refused = router.cli(command);
+        assert_eq!(refused.code, 4, "{state}: {refused:?}");
+        assert!(refused.stderr.contains(words) && refused.stderr.contains("--state"), "{state}: {refused:?}");
+    }
+    let doctor = router.cli("doctor");
+    assert!(doctor.code == 1 && doctor.stdout.contains("cannot be written"), "{doctor:?}");
+
+    // Through the overlay it is a state like any other, but that only mv can move its folder.
+    router.state_at("/etc/state");
+    router.serve();
+    router.qinglet("task add hello --shell 'echo hello'");
+    router.qinglet("backup /etc/other.qb --with-keyring");
+    router.qinglet("task add later --shell true");
+    let few = router.few_seconds();
+    router.kill();
+    router.serve();
+    router.lived(&few);
+    router.stop();
+    let refused = router.cli("restore /etc/other.qb --force");
+    let todo = "mv /etc/state /etc/state.old && mv /etc/state.restoring /etc/state";
+    assert!(refused.code == 4 && refused.stderr.contains(&format!("finish with `{todo}`")), "{refused:?}");
+    router.ok(todo);
+    router.serve();
+    assert_eq!(router.cli("task show later").code, 3, "it is of after the backup");
+    hello(&router);
+    router.stop();
+    router.qinglet("restore /etc/other.qb --force");
+
+    // And all of it read-only, but for one place.
+    router.ok("mkdir /mnt && mount -t tmpfs tmpfs /mnt && mount -o remount,ro /");
+    assert_ne!(router.sh("touch /tmp/new").code, 0);
+    for command in ["init", "serve"] {
+        let refused = router.cli(command);
+        assert!(refused.code == 4 && refused.stderr.contains(words), "{refused:?}");
+    }
+    router.state_at("/mnt/state");
+    whole_job(&router, "/mnt/copy.qb");
+}
+
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn where_proc_hides_processes_what_is_not_seen_is_not_lost() {
+    if !router::enter("where_proc_hides_processes_what_is_not_seen_is_not_lost") {
+        return;
+    }
+    let mut router = system(STATE);
+    let hide = "mount -o remount,hidepid=2 /proc";
+    let show = "mount -o remount,hidepid=0 /proc";
+    router.ok(hide);
+
+    // From root nothing is hidden.
+    whole_job(&router, "/copy.qb");
+    router.stop();
+    router.ok(&format!("rm -rf {STATE}"));
+
+    // An ordinary user sees what is its own.
+    router.run_as(NOBODY);
+    router.ok(&format!("mkdir /copies && chown {NOBODY}:{NOBODY} /var/lib /copies"));
+    whole_job(&router, "/copies/copy.qb");
+    let doctor = router.cli("doctor");
+    assert!(doctor.code == 0 && doctor.stdout.contains("mounted with hidepid="), "{doctor:?}");
+
+    // Supervisors that were begun when nothing was hidden can be seen by nobody but root once it is.
+    router.stop();
+    router.ok(show);
+    router.serve();
+    let few = router.few_seconds();
+    router.qinglet("task add long --shell 'sleep 1000'");
+    let long = router.qinglet("run long");
+    router.run_in(&long, "running");
+    router.kill();
+    router.ok(hide);
+    let check = router.cli("check");
+    assert!(check.code == 0 && check.stdout.contains(&long), "{check:?}");
+    router.serve();
+    router.lived(&few);
+    let unknown = "process_unknown: the system does not say whether its process lives";
+    assert!(router.qinglet(&format!("check {long}")).contains(unknown));
+    router.qinglet(&format!("stop {long}"));
+    assert_eq!(router.run(&long)["status"], "running", "what cannot be signalled is not said to have ended");
+    router.ok(show);
+    assert_eq!(router.run_in(&long, "cancelled")["latestAttempt"]["signal"], 15);
+}
+
+#[test]
+fn on_a_file_system_whose_files_cannot_be_mapped_shared() {
+    if !router::enter("on_a_file_system_whose_files_cannot_be_mapped_shared") {
+        return;
+    }
+    let mut router = system(STATE);
+    let filter = Filter::without_shared_maps();
+    if let Err(e) = filter.try_out() {
+        return support::skip("on_a_file_system_whose_files_cannot_be_mapped_shared", &format!("no filters: {e}"));
+    }
+    router.filter(filter);
+    whole_job(&router, "/copy.qb");
+    let doctor = router.cli("doctor");
+    assert!(doctor.stdout.contains("files cannot be mapped shared; the store keeps its WAL without"), "{doctor:?}");
+    let names = router.ok(&format!("ls {STATE}"));
+    assert!(names.contains("-wal") && !names.contains("-shm"), "{names}");
 }

@@ -119,6 +119,16 @@ fn unsafe_code_stands_in_leaf_files_and_says_why() {
     }
 }
 
+/// It panics from 2038 where the standard library was built with 32-bit times; `process/clock.rs` has the clock.
+#[test]
+fn the_wall_clock_is_not_the_standard_librarys() {
+    for source in sources() {
+        for (at, line) in code_lines(&source) {
+            assert!(!line.contains("SystemTime"), "src/{}:{at} has SystemTime", source.path);
+        }
+    }
+}
+
 #[test]
 fn no_panic_is_written_outside_tests() {
     for source in sources() {

@@ -1,8 +1,8 @@
 //! Names for mutations, so that a request said twice is done once.
 
 use super::failure::Failure;
+use super::time::now_ms;
 use crate::model::id::{IdSource, MutationId};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A fresh UUID (RFC 9562 version 7). The daemon takes any; one that rises with time is entered at the right
 /// end of its index, where a random one has a page of the flash written for itself alone.
@@ -10,8 +10,7 @@ pub fn fresh() -> Result<MutationId, Failure> {
     let mut random = [0; 10];
     getrandom::fill(&mut random)
         .map_err(|error| Failure::unavailable(format!("the system gives no random bytes: {error}")))?;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(at(since.as_millis() as i64, random))
+    Ok(at(now_ms(), random))
 }
 
 fn at(now_ms: i64, random: [u8; 10]) -> MutationId {

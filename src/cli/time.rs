@@ -1,11 +1,11 @@
 //! Times for people: RFC 3339 in UTC, and how long something took.
 
+use crate::runtime::look;
 use crate::schedule::civil::clock_text;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The wall clock in epoch milliseconds; 0 for a clock that stands before 1970.
 pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_millis() as i64)
+    look::wall_ms()
 }
 
 /// `2026-11-30T23:51:46Z` for epoch milliseconds. UTC, because the host's zone is not always known

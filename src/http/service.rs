@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// What the API is made of.
 pub struct Parts {
@@ -51,6 +51,8 @@ pub struct Parts {
     pub look: Arc<dyn Look>,
     /// Looks at the state's files.
     pub files: Arc<dyn Files>,
+    /// The wall clock, in epoch milliseconds.
+    pub clock_ms: fn() -> i64,
     /// Counts rejected authentications; the control loop writes them.
     pub rejections: Arc<Rejections>,
     /// Wakes the dispatcher after something it must see. Must not block.
@@ -148,7 +150,11 @@ impl Api {
     /// The API over these parts.
     pub fn new(parts: Parts) -> Self {
         Self {
-            authenticator: Authenticator::new(parts.store.clone(), parts.pepper, age_clock(&parts.board)),
+            authenticator: Authenticator::new(
+                parts.store.clone(),
+                parts.pepper,
+                age_clock(&parts.board, parts.clock_ms),
+            ),
             store: parts.store,
             profile: parts.profile,
             limits: parts.limits,
@@ -220,12 +226,9 @@ impl Api {
 }
 
 /// The wall clock, for what may end by it.
-fn age_clock(board: &Arc<Board>) -> AgeClock {
+fn age_clock(board: &Arc<Board>, clock_ms: fn() -> i64) -> AgeClock {
     let board = Arc::clone(board);
-    Box::new(move || {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().filter(|_| board.age_decides())?;
-        i64::try_from(now.as_millis()).ok()
-    })
+    Box::new(move || board.age_decides().then(clock_ms).filter(|now_ms| *now_ms > 0))
 }
 
 impl Service for Api {

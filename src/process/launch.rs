@@ -57,6 +57,13 @@ pub fn open_exe(path: &Path) -> io::Result<File> {
     open_path(path, 0)
 }
 
+/// What tasks read from and shims write to. A system that is set up by hand may lack it.
+fn open_null() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open("/dev/null").map_err(|e| {
+        io::Error::new(e.kind(), format!("cannot open /dev/null ({e}): make it with `mknod -m 666 /dev/null c 1 3`"))
+    })
+}
+
 type Reply = Box<dyn FnOnce(Result<Held, LaunchFailure>) + Send>;
 type Job = (Orders, Reply);
 
@@ -74,7 +81,7 @@ impl Launcher {
             Some(dumpable) => dumpable,
             None => !fork::can_see_undumpable_children()?,
         };
-        let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        let null = open_null()?;
         let (jobs, queue) = sync_channel(limits::LAUNCH_QUEUE);
         let work = Work { options, null, dumpable };
         let thread = std::thread::Builder::new()

@@ -199,6 +199,7 @@ fn serve_store(
                 logs: LogStore::new(state.logs_dir()),
                 receipts: ReceiptStore::new(state.receipts_dir()),
             }),
+            clock_ms: clock::wall_ms,
             rejections: rejections.clone(),
             poke: Arc::new(move || inbox.poke()),
             poke_triggers: Arc::new(move || triggers.poke_triggers()),

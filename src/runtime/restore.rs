@@ -299,13 +299,18 @@ impl Building {
             },
         };
         if let Err(e) = moved {
-            let state_is_mount = e.raw_os_error() == Some(libc::EBUSY);
-            let why =
-                if state_is_mount { "; is it where a file system is mounted? Restore to a folder below" } else { "" };
+            let (own, path) = (own.display(), path.display());
+            let why = match e.raw_os_error() {
+                Some(libc::EBUSY) => "; is it where a file system is mounted? Restore to a folder below".to_owned(),
+                // An overlay copies files up, never folders (its redirect_dir is off).
+                Some(libc::EXDEV) => format!(
+                    "; the old state came with the firmware, below an overlay: finish with \
+                     `mv {path} {path}.old && mv {own} {path}`"
+                ),
+                _ => String::new(),
+            };
             return Err(NotRestored::Failed(format!(
-                "cannot rename {} to {} ({e}){why}; the restored state is in the first, whole",
-                own.display(),
-                path.display()
+                "cannot rename {own} to {path} ({e}){why}; the restored state is in the first, whole"
             )));
         }
         sync(parent).map_err(|e| io_failed("sync", parent, &e))?;

@@ -267,6 +267,7 @@ fn api(
         logs: Arc::clone(logs) as Arc<dyn LogRead>,
         files: Arc::new(Sight::default()),
         look: Arc::clone(&side.look) as Arc<dyn Look>,
+        clock_ms: qinglet::process::clock::wall_ms,
         rejections: Arc::clone(rejections),
         settled: Arc::new(move |attempt| settled.lock().unwrap().push(attempt)),
         poke: Arc::new(move || {

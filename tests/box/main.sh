@@ -75,6 +75,11 @@ a_file_of_a_later_century_is_no_trouble() {
     kill_daemon
     serve
     check "its log is read by the next daemon" equal "$(qinglet logs "$late")" "hello from $late"
+    check "a task can be made there" quietly qinglet task add later --shell true
+    check "a state is looked through there" quietly qinglet check
+    check "and saved" quietly qinglet backup /tmp/late.qb 2>/tmp/progress
+    qinglet doctor >/tmp/doctor 2>&1
+    check "and the machine is looked at" between $? 0 1
 }
 
 it_is_small() {

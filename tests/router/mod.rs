@@ -4,6 +4,7 @@
 // Each test file is a crate of its own and uses what it needs; here a panic is how a test fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
+use crate::support::filter::Filter;
 use crate::support::{self, Bench, Output, older, until};
 use serde_json::Value;
 use std::fs::{self, Permissions};
@@ -21,6 +22,10 @@ pub struct Router {
     bench: Bench,
     /// Where its state is, as seen from inside.
     state: String,
+    /// Whose the program is, when not root's.
+    user: Option<u32>,
+    /// What nobody in it may call.
+    filter: Option<Filter>,
 }
 
 /// Enters namespaces of the test's own, unless busybox is missing. `false`: there is nothing to do here.
@@ -57,13 +62,28 @@ impl Router {
         for applet in String::from_utf8(list.stdout).unwrap().lines().filter(|name| *name != "busybox") {
             symlink("/bin/busybox", root.join("bin").join(applet)).unwrap();
         }
-        let router = Self { root, bench, state: state.to_owned() };
+        let router = Self { root, bench, state: state.to_owned(), user: None, filter: None };
         router.libraries();
         let mounts = "mount -t proc proc proc && mount -t tmpfs tmpfs dev && mknod -m 666 dev/null c 1 3 && \
                       mknod -m 666 dev/zero c 1 5 && mknod -m 666 dev/urandom c 1 9";
         let done = Command::new("sh").args(["-ec", mounts]).current_dir(&router.root).output().unwrap();
         assert!(done.status.success(), "{done:?}");
         router
+    }
+
+    /// Has its state somewhere else from now on.
+    pub fn state_at(&mut self, state: &str) {
+        state.clone_into(&mut self.state);
+    }
+
+    /// Lets daemon and command line be this user's from now on.
+    pub fn run_as(&mut self, uid: u32) {
+        self.user = Some(uid);
+    }
+
+    /// Takes system calls away from everybody in it.
+    pub fn filter(&mut self, filter: Filter) {
+        self.filter = Some(filter);
     }
 
     /// The test's binary is linked against the C library, the released ones are not.
@@ -109,18 +129,28 @@ impl Router {
         (about.mode() & 0o7777, about.uid())
     }
 
-    fn command(&self, text: &str) -> Command {
+    fn command(&self, user: Option<u32>, text: &str) -> Command {
         let mut command = Command::new("chroot");
+        if let Some(uid) = user {
+            command.args([format!("--userspec={uid}:{uid}"), format!("--groups={uid}")]);
+        }
         command.arg(&self.root).args(["/bin/sh", "-c", text]).stdin(Stdio::null());
         command.env_clear().env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/root");
+        if let Some(filter) = &self.filter {
+            filter.around(&mut command);
+        }
         command
     }
 
     /// Runs a shell text in the system to its end. What it leaves running keeps none of its output.
     pub fn sh(&self, text: &str) -> Output {
+        self.sh_as(None, text)
+    }
+
+    fn sh_as(&self, user: Option<u32>, text: &str) -> Output {
         let out = self.outside().join("sh.out");
         let err = self.outside().join("sh.err");
-        let mut command = self.command(text);
+        let mut command = self.command(user, text);
         command.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
         let code = command.status().unwrap().code().unwrap_or(-1);
         let bytes = fs::read(&out).unwrap();
@@ -137,14 +167,22 @@ impl Router {
     }
 
     /// Starts something that stays; it ends with the process id namespace it is in.
-    #[allow(clippy::zombie_processes)]
     pub fn background(&self, text: &str) {
-        self.command(text).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        self.background_as(None, text);
+    }
+
+    #[allow(clippy::zombie_processes)]
+    fn background_as(&self, user: Option<u32>, text: &str) {
+        self.command(user, text).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    }
+
+    fn line(&self, text: &str) -> String {
+        format!("exec qinglet --state {} {text}", self.state)
     }
 
     /// The command line in the system.
     pub fn cli(&self, text: &str) -> Output {
-        self.sh(&format!("exec qinglet --state {} {text}", self.state))
+        self.sh_as(self.user, &self.line(text))
     }
 
     /// The same; it must succeed. What it prints.
@@ -183,7 +221,7 @@ impl Router {
 
     /// Starts a daemon with nothing to look after it, and waits until it answers.
     pub fn serve(&self) {
-        self.background(&format!("exec qinglet --state {} serve", self.state));
+        self.background_as(self.user, &self.line("serve"));
         self.served();
     }
 

@@ -4,13 +4,13 @@ use super::super::args::Given;
 use super::super::command::{Command, Flag};
 use super::super::context::{Context, note};
 use super::super::failure::Failure;
+use super::super::time::now_ms;
 use super::expression::Reading;
 use super::plan::{self, Becomes, Rules};
 use super::report::{self, Row};
 use super::{account, source, store};
 use crate::model::word::Exit;
 use crate::schedule::host_zone;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The command.
 pub const COMMAND: Command = Command {
@@ -83,9 +83,4 @@ fn import(context: &Context, given: &Given) -> Result<Exit, Failure> {
 
 fn exit(rows: &[Row<'_>]) -> Exit {
     if rows.iter().any(Row::is_refused) { Exit::Refused } else { Exit::Done }
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    i64::try_from(since).unwrap_or(i64::MAX)
 }

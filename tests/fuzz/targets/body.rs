@@ -98,6 +98,7 @@ fn api() -> (Api, Admitted) {
         logs: Arc::new(Nothing),
         look: Arc::new(Nothing),
         files: Arc::new(Nothing),
+        clock_ms: || 1_700_000_000_000,
         rejections: Arc::new(Rejections::new(Arc::new(|| {}))),
         poke: Arc::new(|| {}),
         poke_triggers: Arc::new(|| {}),

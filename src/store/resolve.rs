@@ -11,6 +11,7 @@ use super::thread::Operation;
 use super::tx::Tx;
 use crate::model::event::Actor;
 use crate::model::id::{AttemptId, MutationId, RunId};
+use crate::model::json;
 use crate::model::life::{AttemptMove, RunMove, RunState};
 use crate::model::name::Name;
 use crate::model::policy::{Authority, Permission, Subject, SubjectKind};
@@ -107,9 +108,17 @@ impl Operation for ResolveRun {
 
 impl ResolveRun {
     fn is_replay(&self, tx: &Tx<'_>) -> Result<bool, Fail> {
-        let sql = "SELECT 1 FROM run_events
-            WHERE run = ?1 AND type = 'run.lost' AND json_extract(payload, '$.mutationId') = ?2";
-        Ok(tx.conn.prepare_cached(sql)?.exists(params![self.run, self.mutation.to_string()])?)
+        let sql = "SELECT payload FROM run_events WHERE run = ?1 AND type = 'run.lost' AND payload IS NOT NULL";
+        let mut query = tx.conn.prepare_cached(sql)?;
+        let mut lost = query.query([self.run])?;
+        while let Some(event) = lost.next()? {
+            let payload: String = event.get(0)?;
+            let payload = json::parse(payload.as_bytes()).map_err(|_| Fail::Word("run_record_damaged"))?;
+            if payload["mutationId"] == self.mutation.to_string() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Ends every active Attempt, then the Run with the latest one.

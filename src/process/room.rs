@@ -162,7 +162,7 @@ fn descriptors_in(limits: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn tree(name: &str, files: &[(&str, &str)]) -> std::path::PathBuf {
+    fn tree(name: &str, files: &[(&str, &str)]) -> PathBuf {
         let root = crate::process::scratch::folder(name);
         for (path, text) in files {
             let path = root.join(path);
@@ -173,8 +173,8 @@ mod tests {
     }
 
     fn free(root: &Path) -> (u64, u64) {
-        let room = Room::below(root);
-        (room.pids_free(), room.memory_free(u64::MAX))
+        let here = Room::below(root);
+        (here.pids_free(), here.memory_free(u64::MAX))
     }
 
     const KERNEL: [(&str, &str); 4] = [
@@ -214,8 +214,8 @@ mod tests {
         let root = tree("room-v2", &files);
         assert_eq!(free(&root), (4, 150_000));
         assert_eq!(Room::below(&root).memory_total(), 500_000);
-        let room = Room::below(&root);
-        assert_eq!([50_000, 150_000, 150_001].map(|bytes| room.has_memory(bytes)), [true, true, false]);
+        let here = Room::below(&root);
+        assert_eq!([50_000, 150_000, 150_001].map(|bytes| here.has_memory(bytes)), [true, true, false]);
     }
 
     #[test]

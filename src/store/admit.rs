@@ -2,7 +2,7 @@
 
 use super::audit;
 use super::definition;
-use super::event::Fact;
+use super::event::{Fact, in_payload};
 use super::fail::Fail;
 use super::fence;
 use super::queue::{self, NewRun};
@@ -95,19 +95,18 @@ impl AdmitStart {
             Ok(Admitted { run, attempt: row.get(4)?, task: row.get(0)?, task_ref, queued_at_ms: row.get(3)? })
         });
         let stored = found.optional()?.ok_or(RUN_DAMAGED)?;
-        // Rows of before schema 7 have both in their payload.
         let sql = "SELECT type, actor_type, actor_id,
-                coalesce(mutation = ?2, json_extract(payload, '$.mutationId') = ?3, 0),
-                coalesce(definition_digest = ?4, json_extract(payload, '$.definitionDigest') = ?5, 0)
+                coalesce(mutation = ?2, instr(payload, ?3), 0) AND coalesce(definition_digest = ?4, instr(payload, ?5), 0)
             FROM run_events WHERE run = ?1 AND sequence <= 2 ORDER BY sequence";
         let mut query = tx.conn.prepare_cached(sql)?;
         let (mutation, definition) = (self.mutation, self.expected.digest);
-        let values = params![run, mutation, mutation.to_string(), definition, definition.to_string()];
+        let older = [in_payload("mutationId", &mutation), in_payload("definitionDigest", &definition)];
+        let values = params![run, mutation, older[0], definition, older[1]];
         let by = &self.authority.subject;
         let events = query.query_map(values, |row| {
             let same_actor =
                 row.get_ref(1)?.as_str()? == by.kind.word() && row.get_ref(2)?.as_str_or_null()? == Some(&*by.id);
-            Ok((row.get::<_, String>(0)?, same_actor, row.get::<_, bool>(3)? && row.get::<_, bool>(4)?))
+            Ok((row.get::<_, String>(0)?, same_actor, row.get::<_, bool>(3)?))
         })?;
         let events = events.collect::<Result<Vec<_>, _>>()?;
         let [created, queued] = events.as_slice() else { return Err(RUN_DAMAGED) };

@@ -9,6 +9,7 @@ use crate::model::limits;
 use crate::model::policy::Fence;
 use rusqlite::params;
 use serde_json::{Map, Value};
+use std::fmt::Display;
 
 /// What an event may say. Never a log text, command, environment, handle, pid or path
 /// (spec/execution section 0).
@@ -76,6 +77,11 @@ impl Row {
         };
         self.payload.insert(name.into(), value);
     }
+}
+
+/// How rows of before schema 7 say in their payload, which is canonical JSON, what has a column now.
+pub fn in_payload(name: &str, value: &impl Display) -> String {
+    format!("\"{name}\":\"{value}\"")
 }
 
 /// Where an event goes and who made it.

@@ -4,7 +4,7 @@
 
 use super::advance::Live;
 use super::audit::{self, Entry};
-use super::event::Fact;
+use super::event::{Fact, in_payload};
 use super::fail::Fail;
 use super::fence;
 use super::thread::Operation;
@@ -108,9 +108,9 @@ impl Operation for ResolveRun {
 impl ResolveRun {
     fn is_replay(&self, tx: &Tx<'_>) -> Result<bool, Fail> {
         let sql = "SELECT 1 FROM run_events
-            WHERE run = ?1 AND type = 'run.lost'
-                AND (mutation = ?2 OR json_extract(payload, '$.mutationId') = ?3)";
-        Ok(tx.conn.prepare_cached(sql)?.exists(params![self.run, self.mutation, self.mutation.to_string()])?)
+            WHERE run = ?1 AND type = 'run.lost' AND (mutation = ?2 OR instr(payload, ?3))";
+        let older = in_payload("mutationId", &self.mutation);
+        Ok(tx.conn.prepare_cached(sql)?.exists(params![self.run, self.mutation, older])?)
     }
 
     /// Ends every active Attempt, then the Run with the latest one.

@@ -12,6 +12,7 @@ use router::Router;
 use std::path::Path;
 use std::process::Command;
 use support::filter::Filter;
+use support::until;
 
 const STATE: &str = "/var/lib/qinglet";
 
@@ -212,8 +213,23 @@ fn where_proc_hides_processes_what_is_not_seen_is_not_lost() {
     let show = "mount -o remount,hidepid=0 /proc";
     router.ok(hide);
 
-    // From root nothing is hidden.
+    // From root nothing is hidden, unless it lacks the right to see it all, as in many containers: then another
+    // user's task is, even from its own supervisor.
+    let hides_nothing = "which hides nothing from root";
+    assert!(router.cli("doctor").stdout.contains(hides_nothing));
+    router.ok("echo nobody:x:65534:65534::/:/bin/sh >>/etc/passwd");
+    router.run_without("sys_ptrace");
+    assert!(!router.cli("doctor").stdout.contains(hides_nothing));
     whole_job(&router, "/copy.qb");
+    let text = "trap : TERM; setsid sleep 1000 & echo begun; while :; do sleep 0.1; done";
+    router.qinglet(&format!("task add theirs --run-as nobody --grace 300ms --shell '{text}'"));
+    let theirs = router.qinglet("run theirs");
+    until("the task to begin", || (router.qinglet(&format!("logs {theirs}")) == "begun").then_some(()));
+    router.kill();
+    router.serve();
+    router.qinglet(&format!("stop {theirs}"));
+    assert_eq!(router.run_in(&theirs, "cancelled")["latestAttempt"]["signal"], 9, "it is deaf to TERM");
+    assert_eq!(router.ok("ps -o user,args | grep -c '^nobody'; true"), "0", "the whole tree is gone");
     router.stop();
     router.ok(&format!("rm -rf {STATE}"));
 

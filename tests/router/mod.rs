@@ -22,8 +22,8 @@ pub struct Router {
     bench: Bench,
     /// Where its state is, as seen from inside.
     state: String,
-    /// Whose the program is, when not root's.
-    user: Option<u32>,
+    /// How the program enters the system; everything else does with all of root's rights.
+    enters: String,
     /// What nobody in it may call.
     filter: Option<Filter>,
 }
@@ -62,7 +62,7 @@ impl Router {
         for applet in String::from_utf8(list.stdout).unwrap().lines().filter(|name| *name != "busybox") {
             symlink("/bin/busybox", root.join("bin").join(applet)).unwrap();
         }
-        let router = Self { root, bench, state: state.to_owned(), user: None, filter: None };
+        let router = Self { root, bench, state: state.to_owned(), enters: "chroot".to_owned(), filter: None };
         router.libraries();
         let mounts = "mount -t proc proc proc && mount -t tmpfs tmpfs dev && mknod -m 666 dev/null c 1 3 && \
                       mknod -m 666 dev/zero c 1 5 && mknod -m 666 dev/urandom c 1 9";
@@ -78,7 +78,12 @@ impl Router {
 
     /// Lets daemon and command line be this user's from now on.
     pub fn run_as(&mut self, uid: u32) {
-        self.user = Some(uid);
+        self.enters = format!("chroot --userspec={uid}:{uid} --groups={uid}");
+    }
+
+    /// Takes a capability from daemon and command line, which stay root's.
+    pub fn run_without(&mut self, capability: &str) {
+        self.enters = format!("setpriv --bounding-set=-{capability} chroot");
     }
 
     /// Takes system calls away from everybody in it.
@@ -129,12 +134,10 @@ impl Router {
         (about.mode() & 0o7777, about.uid())
     }
 
-    fn command(&self, user: Option<u32>, text: &str) -> Command {
-        let mut command = Command::new("chroot");
-        if let Some(uid) = user {
-            command.args([format!("--userspec={uid}:{uid}"), format!("--groups={uid}")]);
-        }
-        command.arg(&self.root).args(["/bin/sh", "-c", text]).stdin(Stdio::null());
+    fn command(&self, enters: &str, text: &str) -> Command {
+        let mut words = enters.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg(&self.root).args(["/bin/sh", "-c", text]).stdin(Stdio::null());
         command.env_clear().env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/root");
         if let Some(filter) = &self.filter {
             filter.around(&mut command);
@@ -144,13 +147,13 @@ impl Router {
 
     /// Runs a shell text in the system to its end. What it leaves running keeps none of its output.
     pub fn sh(&self, text: &str) -> Output {
-        self.sh_as(None, text)
+        self.sh_through("chroot", text)
     }
 
-    fn sh_as(&self, user: Option<u32>, text: &str) -> Output {
+    fn sh_through(&self, enters: &str, text: &str) -> Output {
         let out = self.outside().join("sh.out");
         let err = self.outside().join("sh.err");
-        let mut command = self.command(user, text);
+        let mut command = self.command(enters, text);
         command.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
         let code = command.status().unwrap().code().unwrap_or(-1);
         let bytes = fs::read(&out).unwrap();
@@ -168,12 +171,12 @@ impl Router {
 
     /// Starts something that stays; it ends with the process id namespace it is in.
     pub fn background(&self, text: &str) {
-        self.background_as(None, text);
+        self.background_through("chroot", text);
     }
 
     #[allow(clippy::zombie_processes)]
-    fn background_as(&self, user: Option<u32>, text: &str) {
-        self.command(user, text).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    fn background_through(&self, enters: &str, text: &str) {
+        self.command(enters, text).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     }
 
     fn line(&self, text: &str) -> String {
@@ -182,7 +185,7 @@ impl Router {
 
     /// The command line in the system.
     pub fn cli(&self, text: &str) -> Output {
-        self.sh_as(self.user, &self.line(text))
+        self.sh_through(&self.enters, &self.line(text))
     }
 
     /// The same; it must succeed. What it prints.
@@ -221,7 +224,7 @@ impl Router {
 
     /// Starts a daemon with nothing to look after it, and waits until it answers.
     pub fn serve(&self) {
-        self.background_as(self.user, &self.line("serve"));
+        self.background_through(&self.enters, &self.line("serve"));
         self.served();
     }
 

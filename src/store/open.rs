@@ -458,6 +458,8 @@ fn raw_connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
 fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     let limits = options.limits;
     for (flag, on) in [
+        // A plan never depends on the values: else a kept statement is compiled anew for each that it sees.
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),

@@ -39,6 +39,7 @@ pub struct Floor {
     keeper: Option<JoinHandle<u64>>,
     folder: PathBuf,
     tiny: PathBuf,
+    supervisor: PathBuf,
 }
 
 impl Floor {
@@ -58,7 +59,13 @@ impl Floor {
         )?;
         let (wishes, queue) = sync_channel(64);
         let keeper = std::thread::spawn(move || keep(&conn, &queue));
-        Ok(Self { wishes: Some(wishes), keeper: Some(keeper), folder, tiny: place.tiny.clone() })
+        Ok(Self {
+            wishes: Some(wishes),
+            keeper: Some(keeper),
+            folder,
+            tiny: place.tiny.clone(),
+            supervisor: place.supervisor.clone(),
+        })
     }
 
     /// One run, from its admission to its outcome, below a supervisor or not. `fifo` is told when its program begins.
@@ -67,9 +74,9 @@ impl Floor {
         self.commit(run, Step::Intend)?;
         let (log, receipt) = (self.folder.join(format!("{run}.log")), self.folder.join(format!("{run}.json")));
         let output = File::create(log)?;
-        let mut command = Command::new(&self.tiny);
+        let mut command = Command::new(if supervised { &self.supervisor } else { &self.tiny });
         command
-            .args(supervised.then_some("--"))
+            .args(supervised.then_some(&self.tiny))
             .args(fifo)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

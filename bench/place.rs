@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The folder, removed at the end, and what is measured there.
 pub struct Place {
@@ -10,8 +10,11 @@ pub struct Place {
     pub folder: PathBuf,
     /// The program under measure.
     pub binary: PathBuf,
-    /// The least that a task can be, static.
+    /// The least that a task can be, static, of this machine's own C compiler and library.
     pub tiny: PathBuf,
+    /// The least that a supervisor can be: linked like the program under measure, or of the same compiler as `tiny`
+    /// where the tools for that are missing.
+    pub supervisor: PathBuf,
     /// Also what takes long.
     pub full: bool,
 }
@@ -26,12 +29,20 @@ impl Place {
         let under = std::env::var_os("QINGLET_BENCH_DIR").map_or_else(|| root.join("target/bench"), PathBuf::from);
         let folder = std::path::absolute(under)?.join(std::process::id().to_string());
         std::fs::create_dir_all(&folder)?;
-        let tiny = folder.join("tiny");
-        let place = Self { folder, binary, tiny, full };
-        let mut cc = Command::new("cc");
-        cc.args(["-O2", "-static", "-o"]).arg(&place.tiny).arg(root.join("bench/tiny.c"));
-        if !cc.status().map_err(|error| format!("cc: {error}"))?.success() {
+        let place = Self { tiny: folder.join("tiny"), supervisor: folder.join("supervisor"), folder, binary, full };
+        if !compiles(&mut Command::new("cc"), &root.join("bench/tiny.c"), &place.tiny) {
             return Err("cc cannot build bench/tiny.c".into());
+        }
+        let source = root.join("bench/supervisor.c");
+        let mut zig = Command::new(root.join("targets/zigcc"));
+        zig.env("ZIG_TARGET", format!("{}-linux-musl", std::env::consts::ARCH))
+            .env("ZIG_CPU", "")
+            .stderr(Stdio::null());
+        if !compiles(&mut zig, &source, &place.supervisor) {
+            eprintln!("bench: the floor's supervisor is of cc, whose static programs may begin more slowly");
+            if !compiles(&mut Command::new("cc"), &source, &place.supervisor) {
+                return Err("cc cannot build bench/supervisor.c".into());
+            }
         }
         Ok(place)
     }
@@ -40,6 +51,11 @@ impl Place {
     pub fn fresh(&self, name: &str) -> PathBuf {
         (0..10_000).map(|n| self.folder.join(format!("{name}-{n}"))).find(|path| !path.exists()).unwrap_or_default()
     }
+}
+
+fn compiles(compiler: &mut Command, source: &Path, program: &Path) -> bool {
+    compiler.args(["-O2", "-static", "-o"]).arg(program).arg(source);
+    compiler.status().is_ok_and(|status| status.success())
 }
 
 impl Drop for Place {

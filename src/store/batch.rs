@@ -1,4 +1,4 @@
-//! Group commit: the queued requests of one turn in one transaction, each in its own savepoint,
+//! Group commit: the queued requests of one turn in one transaction, each of several in its own savepoint,
 //! one commit, then all the answers (design D2).
 //!
 //! `SQLite` may roll back the WHOLE transaction by itself (full disk, I/O, memory), and the next
@@ -212,8 +212,10 @@ fn transaction(
         return gone(fail::word(&e));
     }
     let mut wrote = false;
+    // Whoever is alone is undone with the transaction. A savepoint keeps a copy of every page that is written.
+    let shared = batch.len() > 1;
     for request in batch.iter_mut() {
-        if let Err(e) = order(conn, "SAVEPOINT one") {
+        if shared && let Err(e) = order(conn, "SAVEPOINT one") {
             return gone(fail::word(&e));
         }
         let before = conn.total_changes();
@@ -224,17 +226,13 @@ fn transaction(
         if conn.is_autocommit() {
             return gone(done.err().map_or("transaction_lost", |fail| fail.word()));
         }
-        let (undone, verdict) = match done {
-            Ok(()) => {
-                wrote |= conn.total_changes() != before;
-                (Ok(()), Ok(()))
-            }
-            Err(fail) => (order(conn, "ROLLBACK TO one"), Err(StoreError::Unavailable(fail.word()))),
-        };
-        if let Err(e) = undone.and_then(|()| order(conn, "RELEASE one")) {
+        let done = done.map_err(|fail| StoreError::Unavailable(fail.word()));
+        wrote |= done.is_ok() && conn.total_changes() != before;
+        let undone = if shared && done.is_err() { order(conn, "ROLLBACK TO one") } else { Ok(()) };
+        if let Err(e) = undone.and_then(|()| if shared { order(conn, "RELEASE one") } else { Ok(()) }) {
             return gone(fail::word(&e));
         }
-        verdicts.push(verdict);
+        verdicts.push(done);
     }
     // Without a change there is nothing to commit, and a commit after a rolled-back savepoint
     // would still write and sync a page.

@@ -29,17 +29,20 @@ pub(super) fn append(tx: &Tx<'_>, next: &Next<'_>) -> Result<Binding, Fail> {
     let version = fence::binding(tx, next.project, next.subject)?.map_or(0, |(version, _)| version) + 1;
     let now_ms = tx.now_ms();
     let sql = "INSERT INTO role_bindings VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    tx.conn.prepare_cached(sql)?.execute(params![
-        next.project,
-        next.subject.kind,
-        next.subject.id,
-        version,
-        next.role,
-        next.mutation,
-        next.by.kind,
-        next.by.id,
-        now_ms,
-    ])?;
+    tx.change(
+        sql,
+        params![
+            next.project,
+            next.subject.kind,
+            next.subject.id,
+            version,
+            next.role,
+            next.mutation,
+            next.by.kind,
+            next.by.id,
+            now_ms,
+        ],
+    )?;
     Ok(Binding { subject: next.subject.clone(), role: next.role, version, changed_at_ms: now_ms })
 }
 

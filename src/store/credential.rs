@@ -61,19 +61,22 @@ pub(super) fn append(
     by: &Subject,
 ) -> Result<(), Fail> {
     let sql = "INSERT INTO credentials VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    tx.conn.prepare_cached(sql)?.execute(params![
-        credential.id,
-        credential.version,
-        credential.subject.kind,
-        credential.subject.id,
-        if credential.active { "active" } else { "revoked" },
-        Digest::from_bytes(credential.secret_digest),
-        mutation,
-        by.kind,
-        by.id,
-        credential.changed_at_ms,
-        credential.expires_at_ms,
-    ])?;
+    tx.change(
+        sql,
+        params![
+            credential.id,
+            credential.version,
+            credential.subject.kind,
+            credential.subject.id,
+            if credential.active { "active" } else { "revoked" },
+            Digest::from_bytes(credential.secret_digest),
+            mutation,
+            by.kind,
+            by.id,
+            credential.changed_at_ms,
+            credential.expires_at_ms,
+        ],
+    )?;
     Ok(())
 }
 

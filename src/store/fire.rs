@@ -76,7 +76,7 @@ impl Operation for ListDue {
             let Some((revision, trigger)) = found else {
                 let sql = "UPDATE trigger_schedules SET next_fire_at_ms = NULL, version = version + 1
                     WHERE project = ?1 AND trigger_id = ?2";
-                tx.conn.prepare_cached(sql)?.execute(params![project, id])?;
+                tx.change(sql, params![project, id])?;
                 continue;
             };
             page.push(Due { project, id, revision, version, trigger, next_fire_at_ms, last_scheduled_at_ms });
@@ -126,13 +126,10 @@ impl Operation for Fire {
         let sql = "UPDATE trigger_schedules SET next_fire_at_ms = ?3, computed_at_ms = ?4, version = version + 1,
             last_scheduled_at_ms = coalesce(?5, last_scheduled_at_ms)
             WHERE project = ?1 AND trigger_id = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![
-            due.project,
-            due.id,
-            self.next_fire_at_ms,
-            self.computed_at_ms,
-            self.scheduled_for_ms,
-        ])?;
+        tx.change(
+            sql,
+            params![due.project, due.id, self.next_fire_at_ms, self.computed_at_ms, self.scheduled_for_ms,],
+        )?;
         let Some(at_ms) = self.scheduled_for_ms else { return Ok(Fired::Moved) };
         if let Some(reason) = self.skip {
             skip(tx, &due.project, &due.id, at_ms, reason)?;
@@ -212,7 +209,7 @@ pub(super) fn admit(
     };
     let admitted = queue::insert(tx, &new)?;
     let sql = "UPDATE trigger_schedules SET last_run = ?3 WHERE project = ?1 AND trigger_id = ?2";
-    tx.conn.prepare_cached(sql)?.execute(params![project, head.id, admitted.run])?;
+    tx.change(sql, params![project, head.id, admitted.run])?;
     Ok(Fired::Admitted(admitted))
 }
 
@@ -240,7 +237,7 @@ fn may_start(tx: &Tx<'_>, project: &Name, head: &TriggerHead) -> Result<bool, Fa
 pub(super) fn skip(tx: &Tx<'_>, project: &Name, id: &Name, at_ms: i64, reason: &str) -> Result<(), Fail> {
     let sql = "UPDATE trigger_schedules SET skipped = skipped + 1, last_skipped_at_ms = ?3, last_skip_reason = ?4
         WHERE project = ?1 AND trigger_id = ?2";
-    tx.conn.prepare_cached(sql)?.execute(params![project, id, at_ms, reason])?;
+    tx.change(sql, params![project, id, at_ms, reason])?;
     Ok(())
 }
 
@@ -259,7 +256,7 @@ impl Operation for RecomputeAfter {
         // Walks every schedule: asked for only when the clock was set back.
         let sql = "UPDATE trigger_schedules SET next_fire_at_ms = 0, version = version + 1
             WHERE next_fire_at_ms > 0 AND computed_at_ms > ?1";
-        Ok(tx.conn.prepare_cached(sql)?.execute([self.after_ms])?)
+        tx.change(sql, params![self.after_ms])
     }
 }
 
@@ -292,7 +289,7 @@ impl Operation for FireAtBoot {
             let Ok(Some(head)) = trigger::current(tx, project, id) else { continue };
             let sql = "UPDATE trigger_schedules SET last_boot = ?3, version = version + 1
                 WHERE project = ?1 AND trigger_id = ?2 AND last_boot IS NOT ?3";
-            let fresh = tx.conn.prepare_cached(sql)?.execute(params![project, id, *self.boot.as_bytes()])? == 1;
+            let fresh = tx.change(sql, params![project, id, *self.boot.as_bytes()])? == 1;
             if !fresh || !head.trigger.enabled {
                 continue;
             }

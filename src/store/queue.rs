@@ -46,25 +46,28 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun<'_>) -> Result<Admitted, Fail
             priority, origin, trigger_type, idempotency_key, created_at_ms, queued_at_ms, retry_of, trigger_id,
             trigger_revision, scheduled_for_ms, cause_run, chain_depth, serial)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 2, 2, 0, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
-    tx.conn.prepare_cached(sql)?.execute(params![
-        run,
-        new.project,
-        new.task,
-        new.task_ref.revision,
-        new.task_ref.digest,
-        state,
-        new.origin,
-        new.trigger_type,
-        new.key,
-        now_ms,
-        new.retry_of,
-        new.trigger.map(|(id, _)| id),
-        new.trigger.map(|(_, revision)| revision),
-        new.scheduled_for_ms,
-        new.cause.map(|(run, _)| run),
-        new.cause.map(|(_, depth)| depth),
-        new.serial.then_some(1),
-    ])?;
+    tx.change(
+        sql,
+        params![
+            run,
+            new.project,
+            new.task,
+            new.task_ref.revision,
+            new.task_ref.digest,
+            state,
+            new.origin,
+            new.trigger_type,
+            new.key,
+            now_ms,
+            new.retry_of,
+            new.trigger.map(|(id, _)| id),
+            new.trigger.map(|(_, revision)| revision),
+            new.scheduled_for_ms,
+            new.cause.map(|(run, _)| run),
+            new.cause.map(|(_, depth)| depth),
+            new.serial.then_some(1),
+        ],
+    )?;
     insert_attempt(tx, run, 1, attempt, now_ms)?;
     let place = |sequence| Place { run, sequence, attempt_number: None, actor: new.actor, at_ms: now_ms };
     event::append(tx, &place(1), EventType::Run(RunState::Created), new.facts)?;
@@ -82,7 +85,7 @@ pub(super) fn insert_attempt(
 ) -> Result<(), Fail> {
     let sql = "INSERT INTO attempts (run, number, id, status, callback_sequence, created_at_ms)
         VALUES (?1, ?2, ?3, ?4, 0, ?5)";
-    tx.conn.prepare_cached(sql)?.execute(params![run, number, attempt, AttemptState::Claimed, now_ms])?;
+    tx.change(sql, params![run, number, attempt, AttemptState::Claimed, now_ms])?;
     Ok(())
 }
 

@@ -85,7 +85,7 @@ impl Operation for NoteClock {
     fn perform(self, tx: &mut Tx<'_>) -> Result<(), Fail> {
         let sql = "INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2, ?3)";
         let ClockWatch { boot, anchor_ms, paused_until_ms } = self.0;
-        tx.conn.prepare_cached(sql)?.execute(params![boot, anchor_ms, paused_until_ms])?;
+        tx.change(sql, params![boot, anchor_ms, paused_until_ms])?;
         Ok(())
     }
 }
@@ -178,7 +178,7 @@ impl Operation for RetireLogs {
                 AND NOT EXISTS (SELECT 1 FROM receipt_journal WHERE attempt = attempts.id)";
         for (run, number, log) in self.logs {
             let bytes = i64::try_from(log.bytes).unwrap_or(i64::MAX);
-            tx.conn.prepare_cached(sql)?.execute(params![run, number, log.at_ms, bytes, log.truncated])?;
+            tx.change(sql, params![run, number, log.at_ms, bytes, log.truncated])?;
         }
         Ok(())
     }
@@ -314,7 +314,7 @@ impl Operation for DeleteRuns {
                 "DELETE FROM attempts WHERE run = ?1",
                 "DELETE FROM runs WHERE id = ?1",
             ] {
-                tx.conn.prepare_cached(sql)?.execute([run])?;
+                tx.change(sql, params![run])?;
             }
             removed += 1;
         }
@@ -354,7 +354,7 @@ impl Operation for TrimAudit {
         let Some(edge) = edge else { return Ok(None) };
         let sql = "DELETE FROM audit WHERE project = ?1 AND id IN
             (SELECT id FROM audit WHERE project = ?1 AND id <= ?2 ORDER BY id LIMIT ?3)";
-        let removed = tx.conn.prepare_cached(sql)?.execute(params![edge.project, edge.row, self.limit])?;
+        let removed = tx.change(sql, params![edge.project, edge.row, self.limit])?;
         Ok((removed == self.limit).then_some(edge))
     }
 }

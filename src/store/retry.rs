@@ -46,7 +46,7 @@ pub(super) fn note_wait(tx: &Tx<'_>, run: RunId, now_ms: i64, delay_ms: i64) -> 
     let sql = "UPDATE runs SET next_attempt_delay_ms = ?2, next_attempt_at_ms = ?3, next_attempt_boot = NULL,
         next_attempt_boot_ms = NULL WHERE id = ?1";
     let at_ms = now_ms.saturating_add(delay_ms).min(TIME_MS_MAX);
-    tx.conn.prepare_cached(sql)?.execute(params![run, delay_ms, at_ms])?;
+    tx.change(sql, params![run, delay_ms, at_ms])?;
     Ok(())
 }
 
@@ -55,7 +55,7 @@ pub(super) fn note_wait(tx: &Tx<'_>, run: RunId, now_ms: i64, delay_ms: i64) -> 
 pub(super) fn forbid(tx: &Tx<'_>, run: RunId) -> Result<bool, Fail> {
     let sql = "UPDATE runs SET no_retry = 1
         WHERE id = ?1 AND cancel_reason = 'timeout' AND no_retry IS NULL AND finished_at_ms IS NULL";
-    Ok(tx.conn.prepare_cached(sql)?.execute([run])? == 1)
+    Ok(tx.change(sql, params![run])? == 1)
 }
 
 /// Reads the Runs that wait for another Attempt, the earliest due first, after setting the time of
@@ -88,7 +88,7 @@ impl Operation for ListRetries {
             "UPDATE runs SET next_attempt_boot = ?1, next_attempt_boot_ms = ?2 + coalesce(next_attempt_delay_ms, 0)
             WHERE id IN (SELECT id FROM runs INDEXED BY runs_open WHERE finished_at_ms IS NULL
                 AND status = 'retry_wait' AND next_attempt_boot IS NOT ?1)";
-        tx.conn.prepare_cached(sql)?.execute(params![boot, self.boot_ms])?;
+        tx.change(sql, params![boot, self.boot_ms])?;
         let sql = "SELECT id, next_attempt_boot_ms FROM runs INDEXED BY runs_open
             WHERE finished_at_ms IS NULL AND status = 'retry_wait' AND cancel_requested_at_ms IS NULL
             ORDER BY next_attempt_boot_ms, id LIMIT ?1";
@@ -125,7 +125,7 @@ impl Operation for BeginRetry {
         queue::insert_attempt(tx, self.run, number, attempt, now_ms)?;
         let sql = "UPDATE runs SET next_attempt_delay_ms = NULL, next_attempt_at_ms = NULL, next_attempt_boot = NULL,
             next_attempt_boot_ms = NULL WHERE id = ?1";
-        tx.conn.prepare_cached(sql)?.execute([self.run])?;
+        tx.change(sql, params![self.run])?;
         Ok(Step::Done)
     }
 }

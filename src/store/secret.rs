@@ -121,23 +121,16 @@ impl Operation for PutSecret {
         let sql = "INSERT INTO secrets (project, name, version, deleted, updated_at_ms) VALUES (?1, ?2, ?3, 0, ?4)
             ON CONFLICT DO UPDATE SET version = excluded.version, deleted = 0, updated_at_ms = excluded.updated_at_ms,
             deletion = NULL";
-        tx.conn.prepare_cached(sql)?.execute(params![by.project, new.name, next, now_ms])?;
+        tx.change(sql, params![by.project, new.name, next, now_ms])?;
         let sql =
             format!("INSERT INTO secret_envelopes ({COLUMNS}, algorithm) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
-        tx.conn.prepare_cached(&sql)?.execute(params![
-            new.project,
-            new.name,
-            next,
-            new.key_id,
-            new.nonce,
-            new.sealed,
-            new.mutation,
-            now_ms,
-            ALGORITHM,
-        ])?;
+        tx.change(
+            &sql,
+            params![new.project, new.name, next, new.key_id, new.nonce, new.sealed, new.mutation, now_ms, ALGORITHM,],
+        )?;
         let sql = "DELETE FROM secret_envelopes WHERE project = ?1 AND name = ?2 AND version <= ?3";
         let oldest = next - limits::SECRET_VERSIONS_MAX;
-        tx.conn.prepare_cached(sql)?.execute(params![new.project, new.name, oldest])?;
+        tx.change(sql, params![new.project, new.name, oldest])?;
         audit::allowed(tx, by, PUT, new.name.as_str())?;
         let stored = SecretHead { name: new.name.clone(), version: next, updated_at_ms: now_ms };
         Ok(if live.is_none() { SecretPut::Created(stored) } else { SecretPut::Updated(stored) })
@@ -165,9 +158,9 @@ impl Operation for DeleteSecret {
         }
         let now_ms = head.updated_at_ms.max(tx.now_ms());
         let sql = "DELETE FROM secret_envelopes WHERE project = ?1 AND name = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![by.project, self.name])?;
+        tx.change(sql, params![by.project, self.name])?;
         let sql = "UPDATE secrets SET deleted = 1, updated_at_ms = ?3, deletion = ?4 WHERE project = ?1 AND name = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![by.project, self.name, now_ms, self.mutation])?;
+        tx.change(sql, params![by.project, self.name, now_ms, self.mutation])?;
         audit::allowed(tx, by, DELETE, self.name.as_str())?;
         Ok(SecretDeleted::Done)
     }
@@ -212,16 +205,10 @@ impl Operation for Reseal {
             WHERE project = ?1 AND name = ?2 AND version = ?3 AND key_id = ?7 AND mutation = ?8";
         let mut moved = 0;
         for (before, new) in &self.moved {
-            moved += tx.conn.prepare_cached(sql)?.execute(params![
-                new.project,
-                new.name,
-                new.version,
-                new.key_id,
-                new.nonce,
-                new.sealed,
-                before,
-                new.mutation,
-            ])?;
+            moved += tx.change(
+                sql,
+                params![new.project, new.name, new.version, new.key_id, new.nonce, new.sealed, before, new.mutation,],
+            )?;
         }
         Ok(Ok(moved))
     }

@@ -20,7 +20,7 @@ impl Operation for NoteUse {
         let sql = "INSERT INTO credential_uses VALUES (?1, ?2)
             ON CONFLICT DO UPDATE SET last_used_day = excluded.last_used_day
             WHERE last_used_day <> excluded.last_used_day";
-        tx.conn.prepare_cached(sql)?.execute(params![self.credential_id, self.day.max(0)])?;
+        tx.change(sql, params![self.credential_id, self.day.max(0)])?;
         Ok(())
     }
 }

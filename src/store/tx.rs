@@ -3,7 +3,7 @@
 use super::fail::Fail;
 use crate::model::id::{IdSource, Uuid};
 use crate::model::limits::{Limits, TIME_MS_MAX};
-use rusqlite::Connection;
+use rusqlite::{Connection, ToSql};
 
 /// One operation's view of the transaction. It cannot end it; that is the thread's business.
 pub struct Tx<'a> {
@@ -24,5 +24,10 @@ impl Tx<'_> {
         let mut random = [0; 10];
         getrandom::fill(&mut random).map_err(|_| Fail::Word("random_unavailable"))?;
         Ok(self.ids.next(now_ms, random))
+    }
+
+    /// Changes what the statement says: how many rows it was.
+    pub(super) fn change(&self, sql: &str, values: &[&dyn ToSql]) -> Result<usize, Fail> {
+        Ok(self.conn.prepare_cached(sql)?.execute(values)?)
     }
 }

@@ -15,7 +15,7 @@ use crate::model::json;
 use crate::model::policy::Permission;
 use crate::model::task::TaskRef;
 use crate::model::word::FenceReason;
-use rusqlite::OptionalExtension as _;
+use rusqlite::params;
 
 const OPERATION: &str = "task.start";
 const RUN_DAMAGED: Fail = Fail::Word("run_record_damaged");
@@ -90,20 +90,17 @@ impl AdmitStart {
     fn replay(&self, tx: &Tx<'_>, run: RunId) -> Result<Started, Fail> {
         let sql = "SELECT r.task, r.task_revision, r.task_digest, r.queued_at_ms, a.id
             FROM runs r JOIN attempts a ON a.run = r.id AND a.number = 1 WHERE r.id = ?1";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let found = query.query_row([run], |row| {
+        let found = tx.find(sql, params![run], |row| {
             let task_ref = TaskRef { revision: row.get(1)?, digest: row.get(2)? };
             Ok(Admitted { run, attempt: row.get(4)?, task: row.get(0)?, task_ref, queued_at_ms: row.get(3)? })
-        });
-        let stored = found.optional()?.ok_or(RUN_DAMAGED)?;
+        })?;
+        let stored = found.ok_or(RUN_DAMAGED)?;
         let sql = "SELECT type, actor_type, actor_id, payload FROM run_events
             WHERE run = ?1 AND sequence <= 2 ORDER BY sequence";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let events = query.query_map([run], |row| {
+        let events = tx.rows(sql, params![run], |row| {
             let actor = (row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?);
             Ok((row.get::<_, String>(0)?, actor, row.get::<_, Option<String>>(3)?))
         })?;
-        let events = events.collect::<Result<Vec<_>, _>>()?;
         let [created, queued] = events.as_slice() else { return Err(RUN_DAMAGED) };
         if (created.0.as_str(), queued.0.as_str()) != ("run.created", "run.queued") {
             return Err(RUN_DAMAGED);

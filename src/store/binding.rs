@@ -13,7 +13,7 @@ use crate::model::name::Name;
 use crate::model::policy::{Permission, Role, Subject, SubjectKind};
 use crate::model::record::Binding;
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Row, params};
 
 /// A binding's next version.
 pub(super) struct Next<'a> {
@@ -77,7 +77,7 @@ impl Operation for Bind {
         };
         let sql = "SELECT subject_type, subject_id, role, version, changed_at_ms FROM role_bindings
             WHERE project = ?1 AND mutation = ?2";
-        let stored = tx.conn.prepare_cached(sql)?.query_row(params![project, self.mutation], read).optional()?;
+        let stored = tx.find(sql, params![project, self.mutation], read)?;
         if let Some(stored) = stored {
             let same = stored.subject == self.subject && stored.role == self.role;
             return Ok(if same { Bound::Existing(stored) } else { Bound::Refused(FenceReason::MutationConflict) });
@@ -124,9 +124,7 @@ impl Operation for ListAccess {
             AND version = (SELECT max(version) FROM role_bindings WHERE project = b.project
                 AND subject_type = b.subject_type AND subject_id = b.subject_id)
             ORDER BY subject_type, subject_id LIMIT ?4";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map(params![self.project, after.0, after.1, limit + 1], read)?;
-        let mut bindings = rows.collect::<Result<Vec<_>, _>>()?;
+        let mut bindings = tx.rows(sql, params![self.project, after.0, after.1, limit + 1], read)?;
         let more = bindings.len() > limit;
         bindings.truncate(limit);
         let mut page = Vec::with_capacity(bindings.len());

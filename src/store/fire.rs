@@ -56,12 +56,9 @@ impl Operation for ListDue {
             FROM trigger_schedules s INDEXED BY trigger_schedules_due
             WHERE s.next_fire_at_ms IS NOT NULL ORDER BY s.next_fire_at_ms LIMIT ?1";
         let limit = self.limit.min(PAGE_MAX);
-        let rows: Vec<(Name, Name, i64, i64, Option<i64>)> = {
-            let mut query = tx.conn.prepare_cached(sql)?;
-            let rows = query
-                .query_map([limit + 1], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
-            rows.collect::<Result<_, _>>()?
-        };
+        let rows: Vec<(Name, Name, i64, i64, Option<i64>)> = tx.rows(sql, params![limit + 1], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        })?;
         let mut page = Vec::new();
         for (at, (project, id, version, next_fire_at_ms, last_scheduled_at_ms)) in rows.into_iter().enumerate() {
             if next_fire_at_ms > self.now_ms || at == limit {
@@ -223,9 +220,7 @@ fn may_start(tx: &Tx<'_>, project: &Name, head: &TriggerHead) -> Result<bool, Fa
     let sql = "SELECT status FROM runs INDEXED BY runs_open
         WHERE finished_at_ms IS NULL AND status IN ('queued', 'dispatching', 'running', 'retry_wait')
             AND trigger_id = ?2 AND project = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let states = query.query_map(params![project, head.id], |row| row.get::<_, RunState>(0))?;
-    let states = states.collect::<Result<Vec<_>, _>>()?;
+    let states = tx.rows(sql, params![project, head.id], |row| row.get::<_, RunState>(0))?;
     Ok(match head.trigger.overlap {
         Overlap::Allow => true,
         Overlap::Skip => states.is_empty(),
@@ -277,13 +272,10 @@ impl Operation for FireAtBoot {
     fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
         let (project, id) = self.after.map_or((String::new(), String::new()), |(p, i)| (p.to_string(), i.to_string()));
         let limit = self.limit.min(PAGE_MAX);
-        let rows: Vec<(Name, Name)> = {
-            let sql = "SELECT project, id FROM triggers INDEXED BY triggers_at_boot
-                WHERE kind = 'boot' AND (project, id) > (?1, ?2) ORDER BY project, id LIMIT ?3";
-            let mut query = tx.conn.prepare_cached(sql)?;
-            let rows = query.query_map(params![project, id, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<Result<_, _>>()?
-        };
+        let sql = "SELECT project, id FROM triggers INDEXED BY triggers_at_boot
+            WHERE kind = 'boot' AND (project, id) > (?1, ?2) ORDER BY project, id LIMIT ?3";
+        let rows: Vec<(Name, Name)> =
+            tx.rows(sql, params![project, id, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut made = 0;
         for (project, id) in &rows {
             let Ok(Some(head)) = trigger::current(tx, project, id) else { continue };

@@ -16,7 +16,7 @@ use crate::model::policy::Permission;
 use crate::model::record::TaskHead;
 use crate::model::task::{Compiled, Definition, TaskRef};
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 const DELETE: &str = "task.delete";
 
@@ -108,8 +108,7 @@ impl PublishTask {
         }
         let compiled = Compiled::new(&put.definition.command, project, &put.task, task_ref);
         let sql = "SELECT bindings FROM context_recipes WHERE ref = ?1";
-        let known = tx.conn.prepare_cached(sql)?.query_row([&compiled.context_ref], |row| row.get::<_, String>(0));
-        match known.optional()? {
+        match tx.find(sql, params![compiled.context_ref], |row| row.get::<_, String>(0))? {
             Some(bindings) if bindings == compiled.context => {}
             Some(_) => return Err(Fail::Word("context_recipe_damaged")),
             None => {

@@ -9,7 +9,7 @@ use crate::model::id::{AttemptId, RunId};
 use crate::model::life::{AttemptState, RunMove, RunState};
 use crate::model::name::Name;
 use crate::model::task::TaskRef;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 /// A Run to be made. Whoever makes it has checked everything that can be checked.
 pub(super) struct NewRun<'a> {
@@ -92,7 +92,7 @@ pub(super) fn insert_attempt(
 /// The Run that was made under this key.
 pub(super) fn find(tx: &Tx<'_>, project: &Name, key: &str) -> Result<Option<RunId>, Fail> {
     let sql = "SELECT id FROM runs WHERE project = ?1 AND idempotency_key = ?2";
-    Ok(tx.conn.prepare_cached(sql)?.query_row(params![project, key], |row| row.get(0)).optional()?)
+    tx.find(sql, params![project, key], |row| row.get(0))
 }
 
 /// Whether no more Runs may wait, those for another Attempt included. Counted in the index of what is
@@ -100,6 +100,6 @@ pub(super) fn find(tx: &Tx<'_>, project: &Name, key: &str) -> Result<Option<RunI
 pub(super) fn is_full(tx: &Tx<'_>) -> Result<bool, Fail> {
     let sql = "SELECT count(*) FROM runs INDEXED BY runs_open
         WHERE finished_at_ms IS NULL AND status IN ('queued', 'retry_wait')";
-    let waiting: i64 = tx.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    let waiting: i64 = tx.row(sql, &[], |row| row.get(0))?;
     Ok(waiting >= tx.limits.queued_runs as i64)
 }

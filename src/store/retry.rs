@@ -17,7 +17,7 @@ use crate::model::life::{AttemptState, CancelReason, RunState};
 use crate::model::limits::{PAGE_MAX, TIME_MS_MAX};
 use crate::model::name::Name;
 use crate::model::task::TaskRef;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 /// How long the Run waits for another Attempt after the one that has just ended; `None` when there is
 /// none: the policy that was frozen at admission does not say so, somebody asked for its end, or the
@@ -30,10 +30,10 @@ pub(super) fn delay(tx: &Tx<'_>, live: &Live, unproven: bool) -> Result<Option<i
         return Ok(None);
     }
     let sql = "SELECT project, task, task_revision, task_digest FROM runs WHERE id = ?1 AND no_retry IS NULL";
-    let found = tx.conn.prepare_cached(sql)?.query_row([live.run], |row| {
+    let found = tx.find(sql, params![live.run], |row| {
         Ok((row.get::<_, Name>(0)?, row.get::<_, Name>(1)?, TaskRef { revision: row.get(2)?, digest: row.get(3)? }))
-    });
-    let Some((project, task, task_ref)) = found.optional()? else { return Ok(None) };
+    })?;
+    let Some((project, task, task_ref)) = found else { return Ok(None) };
     let Ok(pinned) = definition::executable(tx, &project, &task, task_ref)? else { return Ok(None) };
     let Some(policy) = pinned.command.retry else { return Ok(None) };
     let Some(delay_ms) = policy.delay_after(live.number, live.attempt_state, unproven) else { return Ok(None) };
@@ -92,10 +92,9 @@ impl Operation for ListRetries {
         let sql = "SELECT id, next_attempt_boot_ms FROM runs INDEXED BY runs_open
             WHERE finished_at_ms IS NULL AND status = 'retry_wait' AND cancel_requested_at_ms IS NULL
             ORDER BY next_attempt_boot_ms, id LIMIT ?1";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query
-            .query_map([self.limit.min(PAGE_MAX)], |row| Ok(Waiting { run: row.get(0)?, due_boot_ms: row.get(1)? }))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        tx.rows(sql, params![self.limit.min(PAGE_MAX)], |row| {
+            Ok(Waiting { run: row.get(0)?, due_boot_ms: row.get(1)? })
+        })
     }
 }
 
@@ -111,8 +110,7 @@ impl Operation for BeginRetry {
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<Step, Fail> {
         let sql = "SELECT id FROM attempts WHERE run = ?1 ORDER BY number DESC LIMIT 1";
-        let latest: Option<AttemptId> =
-            tx.conn.prepare_cached(sql)?.query_row([self.run], |row| row.get(0)).optional()?;
+        let latest: Option<AttemptId> = tx.find(sql, params![self.run], |row| row.get(0))?;
         let Some(latest) = latest else { return Ok(Step::Raced) };
         let Some(mut live) = Live::load(tx, self.run, latest)? else { return Ok(Step::Raced) };
         if live.run_state != RunState::RetryWait || live.cancel.is_some() {

@@ -15,7 +15,7 @@ use crate::model::name::Name;
 use crate::model::policy::{Authority, Permission};
 use crate::model::secret::{ALGORITHM, Envelope, SecretHead};
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Row, params};
 
 const PUT: &str = "secret.put";
 const DELETE: &str = "secret.delete";
@@ -32,11 +32,9 @@ pub(super) struct HeadRow {
 
 pub(super) fn head(tx: &Tx<'_>, project: &Name, name: &Name) -> Result<Option<HeadRow>, Fail> {
     let sql = "SELECT version, deleted, updated_at_ms, deletion FROM secrets WHERE project = ?1 AND name = ?2";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row(params![project, name], |row| {
+    tx.find(sql, params![project, name], |row| {
         Ok(HeadRow { version: row.get(0)?, deleted: row.get(1)?, updated_at_ms: row.get(2)?, deletion: row.get(3)? })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Envelope> {
@@ -61,13 +59,12 @@ pub(super) fn envelope(
 ) -> Result<Option<Envelope>, Fail> {
     let Some(head) = head(tx, project, name)?.filter(|head| !head.deleted) else { return Ok(None) };
     let sql = format!("SELECT {COLUMNS} FROM secret_envelopes WHERE project = ?1 AND name = ?2 AND version = ?3");
-    let mut query = tx.conn.prepare_cached(&sql)?;
-    Ok(query.query_row(params![project, name, version.unwrap_or(head.version)], read).optional()?)
+    tx.find(&sql, params![project, name, version.unwrap_or(head.version)], read)
 }
 
 fn stored_by(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<Envelope>, Fail> {
     let sql = format!("SELECT {COLUMNS} FROM secret_envelopes WHERE mutation = ?1");
-    Ok(tx.conn.prepare_cached(&sql)?.query_row([mutation], read).optional()?)
+    tx.find(&sql, params![mutation], read)
 }
 
 /// Whether the authority still holds; if not, that is written down.
@@ -112,7 +109,7 @@ impl Operation for PutSecret {
         }
         if live.is_none() {
             let sql = "SELECT count(*) FROM secrets WHERE project = ?1 AND deleted = 0";
-            let count: usize = tx.conn.prepare_cached(sql)?.query_row([&by.project], |row| row.get(0))?;
+            let count: usize = tx.row(sql, params![&by.project], |row| row.get(0))?;
             if count >= limits::SECRETS_MAX {
                 return Ok(SecretPut::Full);
             }
@@ -185,10 +182,9 @@ impl Operation for ListOldSeals {
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
         let sql = "SELECT count(*) FROM secret_envelopes WHERE key_id <> ?1";
-        let count = tx.conn.prepare_cached(sql)?.query_row([&self.active], |row| row.get(0))?;
+        let count = tx.row(sql, params![&self.active], |row| row.get(0))?;
         let sql = format!("SELECT {COLUMNS} FROM secret_envelopes WHERE key_id <> ?1 LIMIT ?2");
-        let mut query = tx.conn.prepare_cached(&sql)?;
-        let page = query.query_map(params![self.active, self.limit], read)?.collect::<Result<_, _>>()?;
+        let page = tx.rows(&sql, params![self.active, self.limit], read)?;
         Ok((page, count))
     }
 }

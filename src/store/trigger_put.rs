@@ -18,7 +18,7 @@ use crate::model::policy::Permission;
 use crate::model::task::TaskRef;
 use crate::model::trigger::{Trigger, When};
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 const DELETE: &str = "trigger.delete";
 
@@ -33,8 +33,7 @@ struct Stored {
 
 fn stored(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<Stored>, Fail> {
     let sql = "SELECT project, trigger_id, revision, replaces, definition FROM trigger_revisions WHERE mutation = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row([mutation], |row| {
+    tx.find(sql, params![mutation], |row| {
         Ok(Stored {
             project: row.get(0)?,
             id: row.get(1)?,
@@ -42,8 +41,7 @@ fn stored(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<Stored>, Fail> {
             replaces: row.get(3)?,
             definition: row.get(4)?,
         })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 impl Operation for PutTrigger {
@@ -276,13 +274,9 @@ impl DeleteTrigger {
 /// Pins the enabled triggers of a task to the revision that was just stored, in its transaction. Each
 /// gets a revision of its own; schedules go on as they were.
 pub(super) fn repin(tx: &mut Tx<'_>, project: &Name, task: &Name, pin: TaskRef) -> Result<usize, Fail> {
-    let ids: Vec<Name> = {
-        let sql = "SELECT id FROM triggers INDEXED BY triggers_by_task
-            WHERE project = ?1 AND task = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map(params![project, task], |row| row.get(0))?;
-        rows.collect::<Result<_, _>>()?
-    };
+    let sql = "SELECT id FROM triggers INDEXED BY triggers_by_task
+        WHERE project = ?1 AND task = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
+    let ids: Vec<Name> = tx.rows(sql, params![project, task], |row| row.get(0))?;
     for id in &ids {
         let head = trigger::head(tx, project, id)?.ok_or(trigger::DAMAGED)?;
         // A damaged one keeps no task from changing; setting it anew mends it.

@@ -14,7 +14,7 @@ use crate::model::id::RunId;
 use crate::model::policy::Permission;
 use crate::model::task::TaskRef;
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 const OPERATION: &str = "task.start";
 const RUN_DAMAGED: Fail = Fail::Word("run_record_damaged");
@@ -89,26 +89,22 @@ impl AdmitStart {
     fn replay(&self, tx: &Tx<'_>, run: RunId) -> Result<Started, Fail> {
         let sql = "SELECT r.task, r.task_revision, r.task_digest, r.queued_at_ms, a.id
             FROM runs r JOIN attempts a ON a.run = r.id AND a.number = 1 WHERE r.id = ?1";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let found = query.query_row([run], |row| {
+        let found = tx.find(sql, params![run], |row| {
             let task_ref = TaskRef { revision: row.get(1)?, digest: row.get(2)? };
             Ok(Admitted { run, attempt: row.get(4)?, task: row.get(0)?, task_ref, queued_at_ms: row.get(3)? })
-        });
-        let stored = found.optional()?.ok_or(RUN_DAMAGED)?;
+        })?;
+        let stored = found.ok_or(RUN_DAMAGED)?;
         let sql = "SELECT type, actor_type, actor_id,
                 coalesce(mutation = ?2, instr(payload, ?3), 0) AND coalesce(definition_digest = ?4, instr(payload, ?5), 0)
             FROM run_events WHERE run = ?1 AND sequence <= 2 ORDER BY sequence";
-        let mut query = tx.conn.prepare_cached(sql)?;
         let (mutation, definition) = (self.mutation, self.expected.digest);
         let older = [in_payload("mutationId", &mutation), in_payload("definitionDigest", &definition)];
-        let values = params![run, mutation, older[0], definition, older[1]];
         let by = &self.authority.subject;
-        let events = query.query_map(values, |row| {
+        let events = tx.rows(sql, params![run, mutation, older[0], definition, older[1]], |row| {
             let same_actor =
                 row.get_ref(1)?.as_str()? == by.kind.word() && row.get_ref(2)?.as_str_or_null()? == Some(&*by.id);
             Ok((row.get::<_, String>(0)?, same_actor, row.get::<_, bool>(3)?))
         })?;
-        let events = events.collect::<Result<Vec<_>, _>>()?;
         let [created, queued] = events.as_slice() else { return Err(RUN_DAMAGED) };
         if (created.0.as_str(), queued.0.as_str()) != ("run.created", "run.queued") {
             return Err(RUN_DAMAGED);

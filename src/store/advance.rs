@@ -18,7 +18,7 @@ use crate::model::id::{AttemptId, RunId, Uuid};
 use crate::model::life::{AttemptMove, AttemptState, CancelReason, Outcome, RunMove, RunState, outcome};
 use crate::model::limits::TIME_MS_MAX;
 use crate::model::record::{Completion, Deadline, End};
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Row, params};
 use subtle::ConstantTimeEq as _;
 
 /// A Run and one of its Attempts, in the middle of a transaction.
@@ -68,8 +68,7 @@ impl Live {
                 a.deadline_boot_ms, a.descendants IS NOT NULL
             FROM runs r JOIN attempts a ON a.run = r.id WHERE r.id = ?1 AND a.id = ?2";
         let now_ms = tx.now_ms();
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let found = query.query_row(params![run, attempt], |row| {
+        tx.find(sql, params![run, attempt], |row| {
             let requested: Option<i64> = row.get(3)?;
             let reason: Option<CancelReason> = row.get(4)?;
             let (version, run_state, attempt_state) = (row.get(1)?, row.get(0)?, row.get(10)?);
@@ -112,8 +111,7 @@ impl Live {
                 wait_ms: None,
                 now_ms,
             })
-        });
-        Ok(found.optional()?)
+        })
     }
 
     fn append(&mut self, tx: &mut Tx<'_>, kind: EventType, actor: &Actor, facts: &[Fact<'_>]) -> Result<(), Fail> {
@@ -241,7 +239,7 @@ impl Live {
     pub(super) fn is_reconciled(&self, tx: &Tx<'_>) -> Result<bool, Fail> {
         let sql = "SELECT type = ?3 FROM run_events WHERE run = ?1 AND sequence = ?2";
         let values = params![self.run, self.sequence, EventType::Reconciled.to_string()];
-        Ok(tx.conn.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?.unwrap_or(false))
+        Ok(tx.find(sql, values, |row| row.get(0))?.unwrap_or(false))
     }
 
     /// Notes that its process was proven to live.

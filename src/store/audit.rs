@@ -29,19 +29,22 @@ pub(super) fn write(tx: &mut Tx<'_>, project: &Name, entry: &Entry<'_>) -> Resul
     let now_ms = tx.now_ms();
     let id = EventId(tx.id(now_ms)?);
     let sql = "INSERT INTO audit VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    tx.conn.prepare_cached(sql)?.execute(params![
-        project,
-        id,
-        entry.operation,
-        entry.outcome,
-        entry.reason,
-        entry.subject.map(|subject| subject.kind),
-        entry.subject.map(|subject| &subject.id),
-        entry.credential_id,
-        entry.target,
-        entry.count,
-        now_ms,
-    ])?;
+    tx.change(
+        sql,
+        params![
+            project,
+            id,
+            entry.operation,
+            entry.outcome,
+            entry.reason,
+            entry.subject.map(|subject| subject.kind),
+            entry.subject.map(|subject| &subject.id),
+            entry.credential_id,
+            entry.target,
+            entry.count,
+            now_ms,
+        ],
+    )?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::model::name::Name;
 use crate::model::policy::{Permission, Role, Subject, SubjectKind};
 use crate::model::record::Binding;
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Row, params};
 
 /// A binding's next version.
 pub(super) struct Next<'a> {
@@ -29,17 +29,20 @@ pub(super) fn append(tx: &Tx<'_>, next: &Next<'_>) -> Result<Binding, Fail> {
     let version = fence::binding(tx, next.project, next.subject)?.map_or(0, |(version, _)| version) + 1;
     let now_ms = tx.now_ms();
     let sql = "INSERT INTO role_bindings VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    tx.conn.prepare_cached(sql)?.execute(params![
-        next.project,
-        next.subject.kind,
-        next.subject.id,
-        version,
-        next.role,
-        next.mutation,
-        next.by.kind,
-        next.by.id,
-        now_ms,
-    ])?;
+    tx.change(
+        sql,
+        params![
+            next.project,
+            next.subject.kind,
+            next.subject.id,
+            version,
+            next.role,
+            next.mutation,
+            next.by.kind,
+            next.by.id,
+            now_ms,
+        ],
+    )?;
     Ok(Binding { subject: next.subject.clone(), role: next.role, version, changed_at_ms: now_ms })
 }
 
@@ -74,7 +77,7 @@ impl Operation for Bind {
         };
         let sql = "SELECT subject_type, subject_id, role, version, changed_at_ms FROM role_bindings
             WHERE project = ?1 AND mutation = ?2";
-        let stored = tx.conn.prepare_cached(sql)?.query_row(params![project, self.mutation], read).optional()?;
+        let stored = tx.find(sql, params![project, self.mutation], read)?;
         if let Some(stored) = stored {
             let same = stored.subject == self.subject && stored.role == self.role;
             return Ok(if same { Bound::Existing(stored) } else { Bound::Refused(FenceReason::MutationConflict) });
@@ -121,9 +124,7 @@ impl Operation for ListAccess {
             AND version = (SELECT max(version) FROM role_bindings WHERE project = b.project
                 AND subject_type = b.subject_type AND subject_id = b.subject_id)
             ORDER BY subject_type, subject_id LIMIT ?4";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map(params![self.project, after.0, after.1, limit + 1], read)?;
-        let mut bindings = rows.collect::<Result<Vec<_>, _>>()?;
+        let mut bindings = tx.rows(sql, params![self.project, after.0, after.1, limit + 1], read)?;
         let more = bindings.len() > limit;
         bindings.truncate(limit);
         let mut page = Vec::with_capacity(bindings.len());

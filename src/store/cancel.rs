@@ -15,7 +15,7 @@ use crate::model::life::{AttemptState, CancelReason, Outcome, RunState, outcome}
 use crate::model::limits;
 use crate::model::policy::{Authority, Permission};
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 const OPERATION: &str = "run.cancel";
 
@@ -53,8 +53,7 @@ impl Operation for RequestCancel {
             return Ok(CancelRequested::Refused(audit::fenced(tx, &self.authority, OPERATION, &target)?));
         }
         let sql = "SELECT project FROM runs WHERE id = ?1";
-        let project: Option<String> =
-            tx.conn.prepare_cached(sql)?.query_row([self.run], |row| row.get(0)).optional()?;
+        let project: Option<String> = tx.find(sql, params![self.run], |row| row.get(0))?;
         if project.as_deref() != Some(self.authority.project.as_str()) {
             return Ok(CancelRequested::NotFound);
         }
@@ -101,7 +100,7 @@ fn intend(tx: &mut Tx<'_>, run: RunId, reason: CancelReason, actor: &Actor) -> R
 
 fn latest_attempt(tx: &Tx<'_>, run: RunId) -> Result<Option<AttemptId>, Fail> {
     let sql = "SELECT id FROM attempts WHERE run = ?1 ORDER BY number DESC LIMIT 1";
-    Ok(tx.conn.prepare_cached(sql)?.query_row([run], |row| row.get(0)).optional()?)
+    tx.find(sql, params![run], |row| row.get(0))
 }
 
 /// A Run that was asked to end and has not.

@@ -12,7 +12,7 @@ use crate::model::id::RunId;
 use crate::model::limits;
 use crate::model::name::Name;
 use crate::model::task::TaskRef;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 impl Operation for ListCandidates {
     type Out = Vec<Candidate>;
@@ -63,10 +63,7 @@ fn cause(tx: &Tx<'_>, run: RunId) -> Result<Option<Cause>, Fail> {
     let sql = "SELECT task, status,
             (SELECT exit_code FROM attempts WHERE run = runs.id ORDER BY number DESC LIMIT 1)
         FROM runs WHERE id = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query
-        .query_row([run], |row| Ok(Cause { run, task: row.get(0)?, outcome: row.get(1)?, exit_code: row.get(2)? }));
-    Ok(found.optional()?)
+    tx.find(sql, params![run], |row| Ok(Cause { run, task: row.get(0)?, outcome: row.get(1)?, exit_code: row.get(2)? }))
 }
 
 impl Operation for ListInFlight {
@@ -124,6 +121,6 @@ impl Operation for CountActive {
         let sql = "SELECT count(*) FROM runs r INDEXED BY runs_open JOIN attempts a ON a.run = r.id
             WHERE r.finished_at_ms IS NULL AND r.status IN ('dispatching', 'running')
                 AND a.status IN ('starting', 'running')";
-        Ok(tx.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+        tx.row(sql, &[], |row| row.get(0))
     }
 }

@@ -10,18 +10,14 @@ use crate::model::id::RunId;
 use crate::model::limits::CHAIN_DEPTH_MAX;
 use crate::model::name::Name;
 use crate::model::trigger::When;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 /// Starts what waits for this end of the Run: it has just come to a terminal state, or is lost.
 pub(super) fn follow(tx: &mut Tx<'_>, live: &Live) -> Result<(), Fail> {
     let Some((project, task, cause, depth)) = ended(tx, live.run)? else { return Ok(()) };
-    let ids: Vec<Name> = {
-        let sql = "SELECT id FROM triggers INDEXED BY triggers_watching
-            WHERE project = ?1 AND watched = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map(params![project, task], |row| row.get(0))?;
-        rows.collect::<Result<_, _>>()?
-    };
+    let sql = "SELECT id FROM triggers INDEXED BY triggers_watching
+        WHERE project = ?1 AND watched = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
+    let ids: Vec<Name> = tx.rows(sql, params![project, task], |row| row.get(0))?;
     for id in ids {
         // A damaged trigger must not keep a Run from ending.
         let Ok(Some(head)) = trigger::current(tx, &project, &id) else { continue };
@@ -51,8 +47,7 @@ type Ended = (Name, Name, Option<RunId>, i64);
 
 fn ended(tx: &Tx<'_>, run: RunId) -> Result<Option<Ended>, Fail> {
     let sql = "SELECT project, task, cause_run, coalesce(chain_depth, 0) FROM runs WHERE id = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    Ok(query.query_row([run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).optional()?)
+    tx.find(sql, params![run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
 }
 
 /// Whether a task has run in this chain already: it is the one that ended, or one that led to it. A

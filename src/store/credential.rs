@@ -13,7 +13,7 @@ use crate::model::limits::{TIME_MS_MAX, TOKENS_PER_SUBJECT_MAX};
 use crate::model::policy::{Permission, Role, Subject};
 use crate::model::record::Credential;
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Row, params};
 
 /// A credential and the day it was used last.
 pub(super) type Used = (Credential, Option<i64>);
@@ -61,19 +61,22 @@ pub(super) fn append(
     by: &Subject,
 ) -> Result<(), Fail> {
     let sql = "INSERT INTO credentials VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    tx.conn.prepare_cached(sql)?.execute(params![
-        credential.id,
-        credential.version,
-        credential.subject.kind,
-        credential.subject.id,
-        if credential.active { "active" } else { "revoked" },
-        Digest::from_bytes(credential.secret_digest),
-        mutation,
-        by.kind,
-        by.id,
-        credential.changed_at_ms,
-        credential.expires_at_ms,
-    ])?;
+    tx.change(
+        sql,
+        params![
+            credential.id,
+            credential.version,
+            credential.subject.kind,
+            credential.subject.id,
+            if credential.active { "active" } else { "revoked" },
+            Digest::from_bytes(credential.secret_digest),
+            mutation,
+            by.kind,
+            by.id,
+            credential.changed_at_ms,
+            credential.expires_at_ms,
+        ],
+    )?;
     Ok(())
 }
 
@@ -85,7 +88,7 @@ pub(super) fn revoked(tx: &Tx<'_>, current: Credential) -> Credential {
 fn stored(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<Credential>, Fail> {
     let sql = "SELECT id, version, subject_type, subject_id, status, secret_digest, changed_at_ms, expires_at_ms
         FROM credentials WHERE mutation = ?1";
-    Ok(tx.conn.prepare_cached(sql)?.query_row([mutation], read_credential).optional()?)
+    tx.find(sql, params![mutation], read_credential)
 }
 
 impl Operation for AddCredential {

@@ -9,7 +9,7 @@ use crate::model::id::MutationId;
 use crate::model::name::Name;
 use crate::model::record::{Task, TaskHead};
 use crate::model::task::{Compiled, Definition, TaskRef};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 pub(super) const TASK_DAMAGED: Fail = Fail::Word("task_record_damaged");
 
@@ -23,16 +23,14 @@ pub(super) struct HeadRow {
 
 pub(super) fn head(tx: &Tx<'_>, project: &Name, task: &Name) -> Result<Option<HeadRow>, Fail> {
     let sql = "SELECT revision, deleted, created_at_ms, updated_at_ms FROM tasks WHERE project = ?1 AND id = ?2";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row(params![project, task], |row| {
+    tx.find(sql, params![project, task], |row| {
         Ok(HeadRow {
             revision: row.get(0)?,
             deleted: row.get(1)?,
             created_at_ms: row.get(2)?,
             updated_at_ms: row.get(3)?,
         })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 /// One stored revision, its digest checked.
@@ -47,11 +45,10 @@ pub(super) struct Revision {
 pub(super) fn revision(tx: &Tx<'_>, project: &Name, task: &Name, revision: i64) -> Result<Revision, Fail> {
     let sql = "SELECT digest, definition, created_at_ms FROM task_revisions
         WHERE project = ?1 AND task = ?2 AND revision = ?3";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row(params![project, task, revision], |row| {
+    let found = tx.find(sql, params![project, task, revision], |row| {
         Ok((row.get::<_, Digest>(0)?, row.get::<_, String>(1)?, row.get(2)?))
-    });
-    let (digest, canonical, created_at_ms) = found.optional()?.ok_or(TASK_DAMAGED)?;
+    })?;
+    let (digest, canonical, created_at_ms) = found.ok_or(TASK_DAMAGED)?;
     if Definition::digest(&canonical) != digest {
         return Err(TASK_DAMAGED);
     }
@@ -84,20 +81,16 @@ pub(super) struct MutationRow {
 
 pub(super) fn publication(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<MutationRow>, Fail> {
     let sql = "SELECT project, task, revision, replaces FROM task_revisions WHERE mutation = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row([mutation], |row| {
+    tx.find(sql, params![mutation], |row| {
         Ok(MutationRow { project: row.get(0)?, task: row.get(1)?, revision: row.get(2)?, replaces: row.get(3)? })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 pub(super) fn deletion(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<MutationRow>, Fail> {
     let sql = "SELECT project, task, revision FROM task_deletions WHERE mutation = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row([mutation], |row| {
+    tx.find(sql, params![mutation], |row| {
         Ok(MutationRow { project: row.get(0)?, task: row.get(1)?, revision: row.get(2)?, replaces: None })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 /// The immutable inputs of a launch, checked: execution revision and context recipe.
@@ -133,14 +126,13 @@ pub(super) fn executable(
     let sql = "SELECT e.task_digest, e.digest, e.context_ref, e.execution, c.bindings
         FROM execution_revisions e LEFT JOIN context_recipes c ON c.ref = e.context_ref
         WHERE e.project = ?1 AND e.task = ?2 AND e.revision = ?3";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row(params![project, task, task_ref.revision], |row| {
+    let found = tx.find(sql, params![project, task, task_ref.revision], |row| {
         let context: Option<String> = row.get(4)?;
         let (digest, context_ref, execution) = (row.get(1)?, row.get(2)?, row.get(3)?);
         let compiled = context.map(|context| Compiled { context_ref, context, execution, execution_digest: digest });
         Ok((row.get::<_, Digest>(0)?, compiled))
-    });
-    let Some((task_digest, Some(compiled))) = found.optional()? else { return Ok(Err(NotExecutable::Missing)) };
+    })?;
+    let Some((task_digest, Some(compiled))) = found else { return Ok(Err(NotExecutable::Missing)) };
     if task_digest != task_ref.digest {
         return Ok(Err(NotExecutable::Damaged));
     }

@@ -58,8 +58,7 @@ impl Operation for ReadEvidence {
         let sql = "SELECT id, number, status, started_at_ms, handle, pid, token_digest,
                 EXISTS (SELECT 1 FROM receipt_journal WHERE attempt = a.id AND status = 'quarantined')
             FROM attempts a WHERE run = ?1 AND status IN ('claimed', 'starting', 'running') ORDER BY number LIMIT ?2";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map(rusqlite::params![self.run, limits::ATTEMPTS_MAX], |row| {
+        let active = tx.rows(sql, rusqlite::params![self.run, limits::ATTEMPTS_MAX], |row| {
             Ok(ActiveAttempt {
                 id: row.get(0)?,
                 number: row.get(1)?,
@@ -71,7 +70,6 @@ impl Operation for ReadEvidence {
                 quarantined: row.get(7)?,
             })
         })?;
-        let active = rows.collect::<Result<_, _>>()?;
         Ok(Some(Stored { run, active }))
     }
 }

@@ -7,13 +7,12 @@ use crate::model::name::Name;
 use crate::model::policy::SubjectKind;
 use crate::model::policy::{self, Authority, Permission, Role, Standing, Subject};
 use crate::model::record::Credential;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Row, params};
 
 /// Reads a subject's standing: the project and the latest binding.
 pub fn standing(tx: &Tx<'_>, project: &Name, subject: &Subject) -> Result<Standing, Fail> {
     let sql = "SELECT version, status = 'active' FROM projects WHERE id = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row([project], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let found = tx.find(sql, params![project], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(Standing { project: found, binding: binding(tx, project, subject)? })
 }
 
@@ -21,16 +20,14 @@ pub fn standing(tx: &Tx<'_>, project: &Name, subject: &Subject) -> Result<Standi
 pub fn binding(tx: &Tx<'_>, project: &Name, subject: &Subject) -> Result<Option<(i64, Option<Role>)>, Fail> {
     let sql = "SELECT version, role FROM role_bindings
         WHERE project = ?1 AND subject_type = ?2 AND subject_id = ?3 ORDER BY version DESC LIMIT 1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let row = query.query_row(params![project, subject.kind, subject.id], |row| Ok((row.get(0)?, row.get(1)?)));
-    Ok(row.optional()?)
+    tx.find(sql, params![project, subject.kind, subject.id], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// The latest version of a credential.
 pub fn credential(tx: &Tx<'_>, id: &str) -> Result<Option<Credential>, Fail> {
     let sql = "SELECT id, version, subject_type, subject_id, status, secret_digest, changed_at_ms, expires_at_ms
         FROM credentials WHERE id = ?1 ORDER BY version DESC LIMIT 1";
-    Ok(tx.conn.prepare_cached(sql)?.query_row([id], read_credential).optional()?)
+    tx.find(sql, params![id], read_credential)
 }
 
 /// Reads a credential from the columns of [`credential`].

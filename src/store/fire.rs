@@ -56,12 +56,9 @@ impl Operation for ListDue {
             FROM trigger_schedules s INDEXED BY trigger_schedules_due
             WHERE s.next_fire_at_ms IS NOT NULL ORDER BY s.next_fire_at_ms LIMIT ?1";
         let limit = self.limit.min(PAGE_MAX);
-        let rows: Vec<(Name, Name, i64, i64, Option<i64>)> = {
-            let mut query = tx.conn.prepare_cached(sql)?;
-            let rows = query
-                .query_map([limit + 1], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
-            rows.collect::<Result<_, _>>()?
-        };
+        let rows: Vec<(Name, Name, i64, i64, Option<i64>)> = tx.rows(sql, params![limit + 1], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        })?;
         let mut page = Vec::new();
         for (at, (project, id, version, next_fire_at_ms, last_scheduled_at_ms)) in rows.into_iter().enumerate() {
             if next_fire_at_ms > self.now_ms || at == limit {
@@ -76,7 +73,7 @@ impl Operation for ListDue {
             let Some((revision, trigger)) = found else {
                 let sql = "UPDATE trigger_schedules SET next_fire_at_ms = NULL, version = version + 1
                     WHERE project = ?1 AND trigger_id = ?2";
-                tx.conn.prepare_cached(sql)?.execute(params![project, id])?;
+                tx.change(sql, params![project, id])?;
                 continue;
             };
             page.push(Due { project, id, revision, version, trigger, next_fire_at_ms, last_scheduled_at_ms });
@@ -126,13 +123,10 @@ impl Operation for Fire {
         let sql = "UPDATE trigger_schedules SET next_fire_at_ms = ?3, computed_at_ms = ?4, version = version + 1,
             last_scheduled_at_ms = coalesce(?5, last_scheduled_at_ms)
             WHERE project = ?1 AND trigger_id = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![
-            due.project,
-            due.id,
-            self.next_fire_at_ms,
-            self.computed_at_ms,
-            self.scheduled_for_ms,
-        ])?;
+        tx.change(
+            sql,
+            params![due.project, due.id, self.next_fire_at_ms, self.computed_at_ms, self.scheduled_for_ms,],
+        )?;
         let Some(at_ms) = self.scheduled_for_ms else { return Ok(Fired::Moved) };
         if let Some(reason) = self.skip {
             skip(tx, &due.project, &due.id, at_ms, reason)?;
@@ -212,7 +206,7 @@ pub(super) fn admit(
     };
     let admitted = queue::insert(tx, &new)?;
     let sql = "UPDATE trigger_schedules SET last_run = ?3 WHERE project = ?1 AND trigger_id = ?2";
-    tx.conn.prepare_cached(sql)?.execute(params![project, head.id, admitted.run])?;
+    tx.change(sql, params![project, head.id, admitted.run])?;
     Ok(Fired::Admitted(admitted))
 }
 
@@ -226,9 +220,7 @@ fn may_start(tx: &Tx<'_>, project: &Name, head: &TriggerHead) -> Result<bool, Fa
     let sql = "SELECT status FROM runs INDEXED BY runs_open
         WHERE finished_at_ms IS NULL AND status IN ('queued', 'dispatching', 'running', 'retry_wait')
             AND trigger_id = ?2 AND project = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let states = query.query_map(params![project, head.id], |row| row.get::<_, RunState>(0))?;
-    let states = states.collect::<Result<Vec<_>, _>>()?;
+    let states = tx.rows(sql, params![project, head.id], |row| row.get::<_, RunState>(0))?;
     Ok(match head.trigger.overlap {
         Overlap::Allow => true,
         Overlap::Skip => states.is_empty(),
@@ -240,7 +232,7 @@ fn may_start(tx: &Tx<'_>, project: &Name, head: &TriggerHead) -> Result<bool, Fa
 pub(super) fn skip(tx: &Tx<'_>, project: &Name, id: &Name, at_ms: i64, reason: &str) -> Result<(), Fail> {
     let sql = "UPDATE trigger_schedules SET skipped = skipped + 1, last_skipped_at_ms = ?3, last_skip_reason = ?4
         WHERE project = ?1 AND trigger_id = ?2";
-    tx.conn.prepare_cached(sql)?.execute(params![project, id, at_ms, reason])?;
+    tx.change(sql, params![project, id, at_ms, reason])?;
     Ok(())
 }
 
@@ -259,7 +251,7 @@ impl Operation for RecomputeAfter {
         // Walks every schedule: asked for only when the clock was set back.
         let sql = "UPDATE trigger_schedules SET next_fire_at_ms = 0, version = version + 1
             WHERE next_fire_at_ms > 0 AND computed_at_ms > ?1";
-        Ok(tx.conn.prepare_cached(sql)?.execute([self.after_ms])?)
+        tx.change(sql, params![self.after_ms])
     }
 }
 
@@ -280,19 +272,16 @@ impl Operation for FireAtBoot {
     fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
         let (project, id) = self.after.map_or((String::new(), String::new()), |(p, i)| (p.to_string(), i.to_string()));
         let limit = self.limit.min(PAGE_MAX);
-        let rows: Vec<(Name, Name)> = {
-            let sql = "SELECT project, id FROM triggers INDEXED BY triggers_at_boot
-                WHERE kind = 'boot' AND (project, id) > (?1, ?2) ORDER BY project, id LIMIT ?3";
-            let mut query = tx.conn.prepare_cached(sql)?;
-            let rows = query.query_map(params![project, id, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<Result<_, _>>()?
-        };
+        let sql = "SELECT project, id FROM triggers INDEXED BY triggers_at_boot
+            WHERE kind = 'boot' AND (project, id) > (?1, ?2) ORDER BY project, id LIMIT ?3";
+        let rows: Vec<(Name, Name)> =
+            tx.rows(sql, params![project, id, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut made = 0;
         for (project, id) in &rows {
             let Ok(Some(head)) = trigger::current(tx, project, id) else { continue };
             let sql = "UPDATE trigger_schedules SET last_boot = ?3, version = version + 1
                 WHERE project = ?1 AND trigger_id = ?2 AND last_boot IS NOT ?3";
-            let fresh = tx.conn.prepare_cached(sql)?.execute(params![project, id, *self.boot.as_bytes()])? == 1;
+            let fresh = tx.change(sql, params![project, id, *self.boot.as_bytes()])? == 1;
             if !fresh || !head.trigger.enabled {
                 continue;
             }

@@ -215,9 +215,7 @@ impl Operation for ListUnnamedLogs {
         let sql = "SELECT a.run, a.id FROM runs r JOIN attempts a ON a.run = r.id
             WHERE r.finished_at_ms IS NULL AND r.status IN ('queued', 'dispatching', 'running', 'retry_wait', 'lost')
             AND a.log_artifact IS NULL LIMIT ?1";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map([limits::CHECK_FILES_MAX], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        tx.rows(sql, params![limits::CHECK_FILES_MAX], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 }
 

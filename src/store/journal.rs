@@ -12,7 +12,7 @@ use rusqlite::params;
 /// Notes, in T2's transaction, that a receipt of this Attempt may come to be.
 pub(super) fn register(tx: &Tx<'_>, attempt: AttemptId, run: RunId, number: i64, now_ms: i64) -> Result<(), Fail> {
     let sql = "INSERT INTO receipt_journal VALUES (?1, ?2, ?3, 'pending', ?4)";
-    tx.conn.prepare_cached(sql)?.execute(params![attempt, run, number, now_ms])?;
+    tx.change(sql, params![attempt, run, number, now_ms])?;
     Ok(())
 }
 
@@ -23,7 +23,7 @@ pub(super) fn resolve(tx: &Tx<'_>, attempts: &[AttemptId]) -> Result<(), Fail> {
         WHERE a.run = receipt_journal.run AND a.number = receipt_journal.number
         AND a.status NOT IN ('claimed', 'starting', 'running'))";
     for attempt in attempts.iter().take(limits::RESOLVED_MAX) {
-        tx.conn.prepare_cached(sql)?.execute([attempt])?;
+        tx.change(sql, params![attempt])?;
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ impl Operation for QuarantineReceipt {
     fn perform(self, tx: &mut Tx<'_>) -> Result<Step, Fail> {
         let sql = "UPDATE receipt_journal SET status = 'quarantined', updated_at_ms = ?3
             WHERE attempt = ?1 AND run = ?2 AND status = 'pending'";
-        let changed = tx.conn.prepare_cached(sql)?.execute(params![self.attempt, self.run, tx.now_ms()])?;
+        let changed = tx.change(sql, params![self.attempt, self.run, tx.now_ms()])?;
         Ok(if changed == 1 { Step::Done } else { Step::Raced })
     }
 }

@@ -16,7 +16,7 @@ use crate::model::policy::Permission;
 use crate::model::record::TaskHead;
 use crate::model::task::{Compiled, Definition, TaskRef};
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 const DELETE: &str = "task.delete";
 
@@ -58,7 +58,7 @@ impl Operation for PublishTask {
         let sql = "INSERT INTO tasks VALUES (?1, ?2, ?3, 0, ?4, ?5) ON CONFLICT DO UPDATE
             SET revision = excluded.revision, deleted = 0, created_at_ms = excluded.created_at_ms,
             updated_at_ms = excluded.updated_at_ms";
-        tx.conn.prepare_cached(sql)?.execute(params![by.project, put.task, revision, created_at_ms, now_ms])?;
+        tx.change(sql, params![by.project, put.task, revision, created_at_ms, now_ms])?;
         let mut cancelled = Vec::new();
         if !put.definition.enabled {
             let actor = Actor::Subject(by.subject.clone());
@@ -90,42 +90,47 @@ impl PublishTask {
         let task_ref = TaskRef { revision, digest: Definition::digest(&canonical) };
         let sql = "INSERT INTO task_revisions (project, task, revision, replaces, mutation, digest, created_at_ms,
             definition) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        tx.conn.prepare_cached(sql)?.execute(params![
-            project,
-            put.task,
-            revision,
-            put.expected_revision,
-            put.mutation,
-            task_ref.digest,
-            now_ms,
-            canonical,
-        ])?;
+        tx.change(
+            sql,
+            params![
+                project,
+                put.task,
+                revision,
+                put.expected_revision,
+                put.mutation,
+                task_ref.digest,
+                now_ms,
+                canonical,
+            ],
+        )?;
         if !put.definition.enabled {
             return Ok(task_ref);
         }
         let compiled = Compiled::new(&put.definition.command, project, &put.task, task_ref);
         let sql = "SELECT bindings FROM context_recipes WHERE ref = ?1";
-        let known = tx.conn.prepare_cached(sql)?.query_row([&compiled.context_ref], |row| row.get::<_, String>(0));
-        match known.optional()? {
+        match tx.find(sql, params![compiled.context_ref], |row| row.get::<_, String>(0))? {
             Some(bindings) if bindings == compiled.context => {}
             Some(_) => return Err(Fail::Word("context_recipe_damaged")),
             None => {
                 let sql = "INSERT INTO context_recipes VALUES (?1, ?2, ?3)";
-                tx.conn.prepare_cached(sql)?.execute(params![compiled.context_ref, compiled.context, now_ms])?;
+                tx.change(sql, params![compiled.context_ref, compiled.context, now_ms])?;
             }
         }
         let sql = "INSERT INTO execution_revisions (project, task, revision, task_digest, digest, context_ref,
             created_at_ms, execution) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        tx.conn.prepare_cached(sql)?.execute(params![
-            project,
-            put.task,
-            revision,
-            task_ref.digest,
-            compiled.execution_digest,
-            compiled.context_ref,
-            now_ms,
-            compiled.execution,
-        ])?;
+        tx.change(
+            sql,
+            params![
+                project,
+                put.task,
+                revision,
+                task_ref.digest,
+                compiled.execution_digest,
+                compiled.context_ref,
+                now_ms,
+                compiled.execution,
+            ],
+        )?;
         Ok(task_ref)
     }
 
@@ -184,10 +189,10 @@ impl Operation for DeleteTask {
         }
         let now_ms = head.updated_at_ms.max(tx.now_ms());
         let sql = "UPDATE tasks SET deleted = 1, updated_at_ms = ?3 WHERE project = ?1 AND id = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![by.project, self.task, now_ms])?;
+        tx.change(sql, params![by.project, self.task, now_ms])?;
         let sql = "INSERT INTO task_deletions VALUES (?1, ?2, ?3, ?4, ?5)";
         let row = params![self.mutation, by.project, self.task, head.revision, now_ms];
-        tx.conn.prepare_cached(sql)?.execute(row)?;
+        tx.change(sql, row)?;
         let actor = Actor::Subject(by.subject.clone());
         let cancelled = withdraw::queued_runs(tx, &by.project, &self.task, &actor)?;
         audit::allowed(tx, by, DELETE, self.task.as_str())?;

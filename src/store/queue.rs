@@ -9,7 +9,7 @@ use crate::model::id::{AttemptId, RunId};
 use crate::model::life::{AttemptState, RunMove, RunState};
 use crate::model::name::Name;
 use crate::model::task::TaskRef;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 /// A Run to be made. Whoever makes it has checked everything that can be checked.
 pub(super) struct NewRun<'a> {
@@ -46,25 +46,28 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: &NewRun<'_>) -> Result<Admitted, Fail
             priority, origin, trigger_type, idempotency_key, created_at_ms, queued_at_ms, retry_of, trigger_id,
             trigger_revision, scheduled_for_ms, cause_run, chain_depth, serial)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 2, 2, 0, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
-    tx.conn.prepare_cached(sql)?.execute(params![
-        run,
-        new.project,
-        new.task,
-        new.task_ref.revision,
-        new.task_ref.digest,
-        state,
-        new.origin,
-        new.trigger_type,
-        new.key,
-        now_ms,
-        new.retry_of,
-        new.trigger.map(|(id, _)| id),
-        new.trigger.map(|(_, revision)| revision),
-        new.scheduled_for_ms,
-        new.cause.map(|(run, _)| run),
-        new.cause.map(|(_, depth)| depth),
-        new.serial.then_some(1),
-    ])?;
+    tx.change(
+        sql,
+        params![
+            run,
+            new.project,
+            new.task,
+            new.task_ref.revision,
+            new.task_ref.digest,
+            state,
+            new.origin,
+            new.trigger_type,
+            new.key,
+            now_ms,
+            new.retry_of,
+            new.trigger.map(|(id, _)| id),
+            new.trigger.map(|(_, revision)| revision),
+            new.scheduled_for_ms,
+            new.cause.map(|(run, _)| run),
+            new.cause.map(|(_, depth)| depth),
+            new.serial.then_some(1),
+        ],
+    )?;
     insert_attempt(tx, run, 1, attempt, now_ms)?;
     let place = |sequence| Place { run, sequence, attempt_number: None, actor: new.actor, at_ms: now_ms };
     event::append(tx, &place(1), EventType::Run(RunState::Created), new.facts)?;
@@ -82,14 +85,14 @@ pub(super) fn insert_attempt(
 ) -> Result<(), Fail> {
     let sql = "INSERT INTO attempts (run, number, id, status, callback_sequence, created_at_ms)
         VALUES (?1, ?2, ?3, ?4, 0, ?5)";
-    tx.conn.prepare_cached(sql)?.execute(params![run, number, attempt, AttemptState::Claimed, now_ms])?;
+    tx.change(sql, params![run, number, attempt, AttemptState::Claimed, now_ms])?;
     Ok(())
 }
 
 /// The Run that was made under this key.
 pub(super) fn find(tx: &Tx<'_>, project: &Name, key: &str) -> Result<Option<RunId>, Fail> {
     let sql = "SELECT id FROM runs WHERE project = ?1 AND idempotency_key = ?2";
-    Ok(tx.conn.prepare_cached(sql)?.query_row(params![project, key], |row| row.get(0)).optional()?)
+    tx.find(sql, params![project, key], |row| row.get(0))
 }
 
 /// Whether no more Runs may wait, those for another Attempt included. Counted in the index of what is
@@ -97,6 +100,6 @@ pub(super) fn find(tx: &Tx<'_>, project: &Name, key: &str) -> Result<Option<RunI
 pub(super) fn is_full(tx: &Tx<'_>) -> Result<bool, Fail> {
     let sql = "SELECT count(*) FROM runs INDEXED BY runs_open
         WHERE finished_at_ms IS NULL AND status IN ('queued', 'retry_wait')";
-    let waiting: i64 = tx.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    let waiting: i64 = tx.row(sql, &[], |row| row.get(0))?;
     Ok(waiting >= tx.limits.queued_runs as i64)
 }

@@ -17,7 +17,7 @@ use crate::model::name::Name;
 use crate::model::policy::Permission;
 use crate::model::task::TaskRef;
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 const OPERATION: &str = "run.retry";
 const MINUTE_MS: i64 = 60_000;
@@ -96,8 +96,7 @@ impl AdmitRetry {
             FROM runs r JOIN attempts a ON a.run = r.id AND a.number = 1
                 JOIN run_events e ON e.run = r.id AND e.sequence = 1
             WHERE r.id = ?1";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let (admitted, same) = query.query_row([made], |row| {
+        let (admitted, same) = tx.row(sql, params![made], |row| {
             let task_ref = TaskRef { revision: row.get(1)?, digest: row.get(2)? };
             let admitted =
                 Admitted { run: made, attempt: row.get(5)?, task: row.get(0)?, task_ref, queued_at_ms: row.get(3)? };
@@ -113,11 +112,9 @@ impl AdmitRetry {
 
 fn source(tx: &Tx<'_>, project: &Name, run: RunId) -> Result<Option<(Name, TaskRef, RunState)>, Fail> {
     let sql = "SELECT task, task_revision, task_digest, status FROM runs WHERE id = ?1 AND project = ?2";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row(params![run, project], |row| {
+    tx.find(sql, params![run, project], |row| {
         Ok((row.get(0)?, TaskRef { revision: row.get(1)?, digest: row.get(2)? }, row.get(3)?))
-    });
-    Ok(found.optional()?)
+    })
 }
 
 /// How many Runs this subject has tried again within the last minute. What the wall clock calls the

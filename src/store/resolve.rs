@@ -15,7 +15,7 @@ use crate::model::life::{AttemptMove, RunMove, RunState};
 use crate::model::name::Name;
 use crate::model::policy::{Authority, Permission, Subject, SubjectKind};
 use crate::model::word::{FenceReason, RESOLVED_LOST};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 const OPERATION: &str = "run.resolve";
 
@@ -70,9 +70,7 @@ impl Operation for ResolveRun {
             Resolver::Local => Name::default_project(),
         };
         let sql = "SELECT status, version FROM runs WHERE id = ?1 AND project = ?2";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let found = query.query_row(params![self.run, project], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        drop(query);
+        let found = tx.find(sql, params![self.run, project], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some((state, version)): Option<(RunState, i64)> = found else { return Ok(Resolved::NotFound) };
         match state {
             RunState::Lost => return Ok(Resolved::Already),
@@ -118,11 +116,7 @@ impl ResolveRun {
         let facts = [Fact::ErrorCode(RESOLVED_LOST), Fact::Mutation(self.mutation)];
         let sql = "SELECT id, status IN ('claimed', 'starting', 'running') AS active FROM attempts WHERE run = ?1
             AND (active OR number = (SELECT max(number) FROM attempts WHERE run = ?1)) ORDER BY number";
-        let attempts: Vec<(AttemptId, bool)> = {
-            let mut query = tx.conn.prepare_cached(sql)?;
-            let rows = query.query_map([self.run], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<Result<_, _>>()?
-        };
+        let attempts: Vec<(AttemptId, bool)> = tx.rows(sql, params![self.run], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut lost = Vec::new();
         let count = attempts.len();
         for (at, (attempt, active)) in attempts.into_iter().enumerate() {

@@ -15,12 +15,12 @@ use crate::model::life::{AttemptState, RunState};
 use crate::model::limits;
 use crate::model::name::Name;
 use crate::model::record::{ClockWatch, LogRetired};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 /// The order of the Run that ended last; 0 before the first.
 pub(super) fn newest_end(tx: &Tx<'_>) -> Result<i64, Fail> {
     let sql = "SELECT end_order FROM runs INDEXED BY runs_by_end WHERE end_order > 0 ORDER BY end_order DESC LIMIT 1";
-    Ok(tx.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?.unwrap_or(0))
+    Ok(tx.find(sql, &[], |row| row.get(0))?.unwrap_or(0))
 }
 
 /// Reads what is known of the wall clock.
@@ -41,26 +41,25 @@ impl Operation for ReadClock {
     fn perform(self, tx: &mut Tx<'_>) -> Result<ClockKnown, Fail> {
         let sql = "SELECT finished_at_ms FROM runs INDEXED BY runs_by_end
             WHERE end_order > 0 ORDER BY end_order DESC LIMIT 1";
-        let ended: Option<i64> = tx.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+        let ended: Option<i64> = tx.find(sql, &[], |row| row.get(0))?;
         let mut newest_ms = ended.unwrap_or(0);
         for project in projects(tx)? {
             let sql = "SELECT at_ms FROM audit WHERE project = ?1 ORDER BY id DESC LIMIT 1";
-            let audited: Option<i64> =
-                tx.conn.prepare_cached(sql)?.query_row([&project], |row| row.get(0)).optional()?;
+            let audited: Option<i64> = tx.find(sql, params![&project], |row| row.get(0))?;
             newest_ms = newest_ms.max(audited.unwrap_or(0)).max(newest_admission(tx, &project)?);
         }
         let sql = "SELECT boot, anchor_ms, paused_until_ms FROM clock WHERE one = 1";
-        let watch = tx.conn.prepare_cached(sql)?.query_row([], |row| {
+        let watch = tx.find(sql, &[], |row| {
             Ok(ClockWatch { boot: row.get(0)?, anchor_ms: row.get(1)?, paused_until_ms: row.get(2)? })
-        });
-        Ok(ClockKnown { newest_ms, watch: watch.optional()? })
+        })?;
+        Ok(ClockKnown { newest_ms, watch })
     }
 }
 
 /// When the last Run was admitted, by the wall clock; 0 before the first.
 fn newest_admission(tx: &Tx<'_>, project: &Name) -> Result<i64, Fail> {
     let sql = "SELECT max(created_at_ms) FROM runs INDEXED BY runs_open WHERE finished_at_ms IS NULL AND project = ?1";
-    let mut newest: Option<i64> = tx.conn.prepare_cached(sql)?.query_row([project], |row| row.get(0))?;
+    let mut newest: Option<i64> = tx.row(sql, params![project], |row| row.get(0))?;
     let sql = "SELECT max(created_at_ms) FROM runs INDEXED BY runs_ended
         WHERE finished_at_ms IS NOT NULL AND project = ?1 AND status = ?2";
     let mut query = tx.conn.prepare_cached(sql)?;
@@ -85,7 +84,7 @@ impl Operation for NoteClock {
     fn perform(self, tx: &mut Tx<'_>) -> Result<(), Fail> {
         let sql = "INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2, ?3)";
         let ClockWatch { boot, anchor_ms, paused_until_ms } = self.0;
-        tx.conn.prepare_cached(sql)?.execute(params![boot, anchor_ms, paused_until_ms])?;
+        tx.change(sql, params![boot, anchor_ms, paused_until_ms])?;
         Ok(())
     }
 }
@@ -135,9 +134,7 @@ impl Operation for ListLogs {
         let limit = self.limit.min(limits::LOG_PAGE);
         let sql =
             "SELECT end_order, id FROM runs INDEXED BY runs_by_end WHERE end_order > ?1 ORDER BY end_order LIMIT ?2";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let runs = query.query_map(params![self.after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let runs: Vec<(i64, RunId)> = runs.collect::<Result<_, _>>()?;
+        let runs: Vec<(i64, RunId)> = tx.rows(sql, params![self.after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut logs = Vec::new();
         let sql = "SELECT number, log_artifact, coalesce(finished_at_ms, created_at_ms), status,
                 EXISTS (SELECT 1 FROM receipt_journal WHERE attempt = a.id)
@@ -178,7 +175,7 @@ impl Operation for RetireLogs {
                 AND NOT EXISTS (SELECT 1 FROM receipt_journal WHERE attempt = attempts.id)";
         for (run, number, log) in self.logs {
             let bytes = i64::try_from(log.bytes).unwrap_or(i64::MAX);
-            tx.conn.prepare_cached(sql)?.execute(params![run, number, log.at_ms, bytes, log.truncated])?;
+            tx.change(sql, params![run, number, log.at_ms, bytes, log.truncated])?;
         }
         Ok(())
     }
@@ -302,8 +299,7 @@ impl Operation for DeleteRuns {
         let mut removed = 0;
         for run in self.runs {
             let sql = "SELECT end_order, finished_at_ms FROM runs WHERE id = ?1 AND end_order IS NOT NULL";
-            let ended =
-                tx.conn.prepare_cached(sql)?.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+            let ended = tx.find(sql, params![run], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let Some((order, finished_at_ms)): Option<(i64, i64)> = ended else { continue };
             let old = self.rule.age.is_some_and(|age| age.is_over(finished_at_ms) == Some(true));
             if order >= newest || !(old || order <= newest - self.rule.keep) || free_logs(tx, run)?.is_none() {
@@ -314,7 +310,7 @@ impl Operation for DeleteRuns {
                 "DELETE FROM attempts WHERE run = ?1",
                 "DELETE FROM runs WHERE id = ?1",
             ] {
-                tx.conn.prepare_cached(sql)?.execute([run])?;
+                tx.change(sql, params![run])?;
             }
             removed += 1;
         }
@@ -354,7 +350,7 @@ impl Operation for TrimAudit {
         let Some(edge) = edge else { return Ok(None) };
         let sql = "DELETE FROM audit WHERE project = ?1 AND id IN
             (SELECT id FROM audit WHERE project = ?1 AND id <= ?2 ORDER BY id LIMIT ?3)";
-        let removed = tx.conn.prepare_cached(sql)?.execute(params![edge.project, edge.row, self.limit])?;
+        let removed = tx.change(sql, params![edge.project, edge.row, self.limit])?;
         Ok((removed == self.limit).then_some(edge))
     }
 }
@@ -363,7 +359,7 @@ impl Operation for TrimAudit {
 fn edge(tx: &Tx<'_>, keep: usize) -> Result<Option<AuditEdge>, Fail> {
     for project in projects(tx)? {
         let sql = "SELECT id FROM audit WHERE project = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
-        let row = tx.conn.prepare_cached(sql)?.query_row(params![project, keep], |row| row.get(0)).optional()?;
+        let row = tx.find(sql, params![project, keep], |row| row.get(0))?;
         if let Some(row) = row {
             return Ok(Some(AuditEdge { project, row }));
         }

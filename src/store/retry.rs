@@ -17,7 +17,7 @@ use crate::model::life::{AttemptState, CancelReason, RunState};
 use crate::model::limits::{PAGE_MAX, TIME_MS_MAX};
 use crate::model::name::Name;
 use crate::model::task::TaskRef;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 /// How long the Run waits for another Attempt after the one that has just ended; `None` when there is
 /// none: the policy that was frozen at admission does not say so, somebody asked for its end, or the
@@ -30,10 +30,10 @@ pub(super) fn delay(tx: &Tx<'_>, live: &Live, unproven: bool) -> Result<Option<i
         return Ok(None);
     }
     let sql = "SELECT project, task, task_revision, task_digest FROM runs WHERE id = ?1 AND no_retry IS NULL";
-    let found = tx.conn.prepare_cached(sql)?.query_row([live.run], |row| {
+    let found = tx.find(sql, params![live.run], |row| {
         Ok((row.get::<_, Name>(0)?, row.get::<_, Name>(1)?, TaskRef { revision: row.get(2)?, digest: row.get(3)? }))
-    });
-    let Some((project, task, task_ref)) = found.optional()? else { return Ok(None) };
+    })?;
+    let Some((project, task, task_ref)) = found else { return Ok(None) };
     let Ok(pinned) = definition::executable(tx, &project, &task, task_ref)? else { return Ok(None) };
     let Some(policy) = pinned.command.retry else { return Ok(None) };
     let Some(delay_ms) = policy.delay_after(live.number, live.attempt_state, unproven) else { return Ok(None) };
@@ -46,7 +46,7 @@ pub(super) fn note_wait(tx: &Tx<'_>, run: RunId, now_ms: i64, delay_ms: i64) -> 
     let sql = "UPDATE runs SET next_attempt_delay_ms = ?2, next_attempt_at_ms = ?3, next_attempt_boot = NULL,
         next_attempt_boot_ms = NULL WHERE id = ?1";
     let at_ms = now_ms.saturating_add(delay_ms).min(TIME_MS_MAX);
-    tx.conn.prepare_cached(sql)?.execute(params![run, delay_ms, at_ms])?;
+    tx.change(sql, params![run, delay_ms, at_ms])?;
     Ok(())
 }
 
@@ -55,7 +55,7 @@ pub(super) fn note_wait(tx: &Tx<'_>, run: RunId, now_ms: i64, delay_ms: i64) -> 
 pub(super) fn forbid(tx: &Tx<'_>, run: RunId) -> Result<bool, Fail> {
     let sql = "UPDATE runs SET no_retry = 1
         WHERE id = ?1 AND cancel_reason = 'timeout' AND no_retry IS NULL AND finished_at_ms IS NULL";
-    Ok(tx.conn.prepare_cached(sql)?.execute([run])? == 1)
+    Ok(tx.change(sql, params![run])? == 1)
 }
 
 /// Reads the Runs that wait for another Attempt, the earliest due first, after setting the time of
@@ -88,14 +88,13 @@ impl Operation for ListRetries {
             "UPDATE runs SET next_attempt_boot = ?1, next_attempt_boot_ms = ?2 + coalesce(next_attempt_delay_ms, 0)
             WHERE id IN (SELECT id FROM runs INDEXED BY runs_open WHERE finished_at_ms IS NULL
                 AND status = 'retry_wait' AND next_attempt_boot IS NOT ?1)";
-        tx.conn.prepare_cached(sql)?.execute(params![boot, self.boot_ms])?;
+        tx.change(sql, params![boot, self.boot_ms])?;
         let sql = "SELECT id, next_attempt_boot_ms FROM runs INDEXED BY runs_open
             WHERE finished_at_ms IS NULL AND status = 'retry_wait' AND cancel_requested_at_ms IS NULL
             ORDER BY next_attempt_boot_ms, id LIMIT ?1";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query
-            .query_map([self.limit.min(PAGE_MAX)], |row| Ok(Waiting { run: row.get(0)?, due_boot_ms: row.get(1)? }))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        tx.rows(sql, params![self.limit.min(PAGE_MAX)], |row| {
+            Ok(Waiting { run: row.get(0)?, due_boot_ms: row.get(1)? })
+        })
     }
 }
 
@@ -111,8 +110,7 @@ impl Operation for BeginRetry {
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<Step, Fail> {
         let sql = "SELECT id FROM attempts WHERE run = ?1 ORDER BY number DESC LIMIT 1";
-        let latest: Option<AttemptId> =
-            tx.conn.prepare_cached(sql)?.query_row([self.run], |row| row.get(0)).optional()?;
+        let latest: Option<AttemptId> = tx.find(sql, params![self.run], |row| row.get(0))?;
         let Some(latest) = latest else { return Ok(Step::Raced) };
         let Some(mut live) = Live::load(tx, self.run, latest)? else { return Ok(Step::Raced) };
         if live.run_state != RunState::RetryWait || live.cancel.is_some() {
@@ -125,7 +123,7 @@ impl Operation for BeginRetry {
         queue::insert_attempt(tx, self.run, number, attempt, now_ms)?;
         let sql = "UPDATE runs SET next_attempt_delay_ms = NULL, next_attempt_at_ms = NULL, next_attempt_boot = NULL,
             next_attempt_boot_ms = NULL WHERE id = ?1";
-        tx.conn.prepare_cached(sql)?.execute([self.run])?;
+        tx.change(sql, params![self.run])?;
         Ok(Step::Done)
     }
 }

@@ -15,7 +15,7 @@ use crate::model::name::Name;
 use crate::model::policy::{Authority, Permission};
 use crate::model::secret::{ALGORITHM, Envelope, SecretHead};
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Row, params};
 
 const PUT: &str = "secret.put";
 const DELETE: &str = "secret.delete";
@@ -32,11 +32,9 @@ pub(super) struct HeadRow {
 
 pub(super) fn head(tx: &Tx<'_>, project: &Name, name: &Name) -> Result<Option<HeadRow>, Fail> {
     let sql = "SELECT version, deleted, updated_at_ms, deletion FROM secrets WHERE project = ?1 AND name = ?2";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row(params![project, name], |row| {
+    tx.find(sql, params![project, name], |row| {
         Ok(HeadRow { version: row.get(0)?, deleted: row.get(1)?, updated_at_ms: row.get(2)?, deletion: row.get(3)? })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Envelope> {
@@ -61,13 +59,12 @@ pub(super) fn envelope(
 ) -> Result<Option<Envelope>, Fail> {
     let Some(head) = head(tx, project, name)?.filter(|head| !head.deleted) else { return Ok(None) };
     let sql = format!("SELECT {COLUMNS} FROM secret_envelopes WHERE project = ?1 AND name = ?2 AND version = ?3");
-    let mut query = tx.conn.prepare_cached(&sql)?;
-    Ok(query.query_row(params![project, name, version.unwrap_or(head.version)], read).optional()?)
+    tx.find(&sql, params![project, name, version.unwrap_or(head.version)], read)
 }
 
 fn stored_by(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<Envelope>, Fail> {
     let sql = format!("SELECT {COLUMNS} FROM secret_envelopes WHERE mutation = ?1");
-    Ok(tx.conn.prepare_cached(&sql)?.query_row([mutation], read).optional()?)
+    tx.find(&sql, params![mutation], read)
 }
 
 /// Whether the authority still holds; if not, that is written down.
@@ -112,7 +109,7 @@ impl Operation for PutSecret {
         }
         if live.is_none() {
             let sql = "SELECT count(*) FROM secrets WHERE project = ?1 AND deleted = 0";
-            let count: usize = tx.conn.prepare_cached(sql)?.query_row([&by.project], |row| row.get(0))?;
+            let count: usize = tx.row(sql, params![&by.project], |row| row.get(0))?;
             if count >= limits::SECRETS_MAX {
                 return Ok(SecretPut::Full);
             }
@@ -121,23 +118,16 @@ impl Operation for PutSecret {
         let sql = "INSERT INTO secrets (project, name, version, deleted, updated_at_ms) VALUES (?1, ?2, ?3, 0, ?4)
             ON CONFLICT DO UPDATE SET version = excluded.version, deleted = 0, updated_at_ms = excluded.updated_at_ms,
             deletion = NULL";
-        tx.conn.prepare_cached(sql)?.execute(params![by.project, new.name, next, now_ms])?;
+        tx.change(sql, params![by.project, new.name, next, now_ms])?;
         let sql =
             format!("INSERT INTO secret_envelopes ({COLUMNS}, algorithm) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
-        tx.conn.prepare_cached(&sql)?.execute(params![
-            new.project,
-            new.name,
-            next,
-            new.key_id,
-            new.nonce,
-            new.sealed,
-            new.mutation,
-            now_ms,
-            ALGORITHM,
-        ])?;
+        tx.change(
+            &sql,
+            params![new.project, new.name, next, new.key_id, new.nonce, new.sealed, new.mutation, now_ms, ALGORITHM,],
+        )?;
         let sql = "DELETE FROM secret_envelopes WHERE project = ?1 AND name = ?2 AND version <= ?3";
         let oldest = next - limits::SECRET_VERSIONS_MAX;
-        tx.conn.prepare_cached(sql)?.execute(params![new.project, new.name, oldest])?;
+        tx.change(sql, params![new.project, new.name, oldest])?;
         audit::allowed(tx, by, PUT, new.name.as_str())?;
         let stored = SecretHead { name: new.name.clone(), version: next, updated_at_ms: now_ms };
         Ok(if live.is_none() { SecretPut::Created(stored) } else { SecretPut::Updated(stored) })
@@ -165,9 +155,9 @@ impl Operation for DeleteSecret {
         }
         let now_ms = head.updated_at_ms.max(tx.now_ms());
         let sql = "DELETE FROM secret_envelopes WHERE project = ?1 AND name = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![by.project, self.name])?;
+        tx.change(sql, params![by.project, self.name])?;
         let sql = "UPDATE secrets SET deleted = 1, updated_at_ms = ?3, deletion = ?4 WHERE project = ?1 AND name = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![by.project, self.name, now_ms, self.mutation])?;
+        tx.change(sql, params![by.project, self.name, now_ms, self.mutation])?;
         audit::allowed(tx, by, DELETE, self.name.as_str())?;
         Ok(SecretDeleted::Done)
     }
@@ -192,10 +182,9 @@ impl Operation for ListOldSeals {
 
     fn perform(self, tx: &mut Tx<'_>) -> Result<Self::Out, Fail> {
         let sql = "SELECT count(*) FROM secret_envelopes WHERE key_id <> ?1";
-        let count = tx.conn.prepare_cached(sql)?.query_row([&self.active], |row| row.get(0))?;
+        let count = tx.row(sql, params![&self.active], |row| row.get(0))?;
         let sql = format!("SELECT {COLUMNS} FROM secret_envelopes WHERE key_id <> ?1 LIMIT ?2");
-        let mut query = tx.conn.prepare_cached(&sql)?;
-        let page = query.query_map(params![self.active, self.limit], read)?.collect::<Result<_, _>>()?;
+        let page = tx.rows(&sql, params![self.active, self.limit], read)?;
         Ok((page, count))
     }
 }
@@ -212,16 +201,10 @@ impl Operation for Reseal {
             WHERE project = ?1 AND name = ?2 AND version = ?3 AND key_id = ?7 AND mutation = ?8";
         let mut moved = 0;
         for (before, new) in &self.moved {
-            moved += tx.conn.prepare_cached(sql)?.execute(params![
-                new.project,
-                new.name,
-                new.version,
-                new.key_id,
-                new.nonce,
-                new.sealed,
-                before,
-                new.mutation,
-            ])?;
+            moved += tx.change(
+                sql,
+                params![new.project, new.name, new.version, new.key_id, new.nonce, new.sealed, before, new.mutation,],
+            )?;
         }
         Ok(Ok(moved))
     }

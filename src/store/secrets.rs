@@ -120,11 +120,9 @@ impl Operation for ListSecrets {
         let after = self.after.as_ref().map_or("", Name::as_str);
         let sql = "SELECT name, version, updated_at_ms FROM secrets
             WHERE project = ?1 AND name > ?2 AND deleted = 0 ORDER BY name LIMIT ?3";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map(params![self.project, after, limit + 1], |row| {
+        let mut page = tx.rows(sql, params![self.project, after, limit + 1], |row| {
             Ok(SecretHead { name: row.get(0)?, version: row.get(1)?, updated_at_ms: row.get(2)? })
         })?;
-        let mut page = rows.collect::<Result<Vec<_>, _>>()?;
         let more = page.len() > limit;
         page.truncate(limit);
         Ok((page, more))

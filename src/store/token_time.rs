@@ -20,7 +20,7 @@ impl Operation for NoteUse {
         let sql = "INSERT INTO credential_uses VALUES (?1, ?2)
             ON CONFLICT DO UPDATE SET last_used_day = excluded.last_used_day
             WHERE last_used_day <> excluded.last_used_day";
-        tx.conn.prepare_cached(sql)?.execute(params![self.credential_id, self.day.max(0)])?;
+        tx.change(sql, params![self.credential_id, self.day.max(0)])?;
         Ok(())
     }
 }
@@ -55,7 +55,5 @@ fn due(tx: &Tx<'_>, now_ms: i64, limit: usize) -> Result<Vec<Credential>, Fail> 
     let sql = "SELECT id, version, subject_type, subject_id, status, secret_digest, changed_at_ms, expires_at_ms
         FROM credentials c WHERE expires_at_ms <= ?1 AND status = 'active'
         AND version = (SELECT max(version) FROM credentials WHERE id = c.id) LIMIT ?2";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let rows = query.query_map(params![now_ms, limit], read_credential)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    tx.rows(sql, params![now_ms, limit], read_credential)
 }

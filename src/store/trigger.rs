@@ -8,7 +8,7 @@ use crate::model::name::Name;
 use crate::model::record::{PinState, Schedule, TriggerHead};
 use crate::model::task::TaskRef;
 use crate::model::trigger::Trigger;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 /// A trigger whose record is not what it must be.
 pub(super) const DAMAGED: Fail = Fail::Word("trigger_record_damaged");
@@ -37,8 +37,7 @@ impl HeadRow {
 pub(super) fn head(tx: &Tx<'_>, project: &Name, id: &Name) -> Result<Option<HeadRow>, Fail> {
     let sql = "SELECT revision, deleted, created_at_ms, updated_at_ms, digest, definition, task FROM triggers
         WHERE project = ?1 AND id = ?2";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row(params![project, id], |row| {
+    tx.find(sql, params![project, id], |row| {
         Ok(HeadRow {
             revision: row.get(0)?,
             deleted: row.get(1)?,
@@ -48,8 +47,7 @@ pub(super) fn head(tx: &Tx<'_>, project: &Name, id: &Name) -> Result<Option<Head
             definition: row.get(5)?,
             task: row.get(6)?,
         })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 /// A live trigger, whole. `None`: no such trigger, or deleted.
@@ -83,8 +81,7 @@ fn schedule(tx: &Tx<'_>, project: &Name, id: &Name) -> Result<Option<Schedule>, 
     let sql = "SELECT version, next_fire_at_ms, last_scheduled_at_ms, last_run, skipped, last_skipped_at_ms,
             last_skip_reason
         FROM trigger_schedules WHERE project = ?1 AND trigger_id = ?2";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row(params![project, id], |row| {
+    tx.find(sql, params![project, id], |row| {
         Ok(Schedule {
             version: row.get(0)?,
             next_fire_at_ms: row.get(1)?,
@@ -94,6 +91,5 @@ fn schedule(tx: &Tx<'_>, project: &Name, id: &Name) -> Result<Option<Schedule>, 
             last_skipped_at_ms: row.get(5)?,
             last_skip_reason: row.get(6)?,
         })
-    });
-    Ok(found.optional()?)
+    })
 }

@@ -18,7 +18,7 @@ use crate::model::policy::Permission;
 use crate::model::task::TaskRef;
 use crate::model::trigger::{Trigger, When};
 use crate::model::word::FenceReason;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 const DELETE: &str = "trigger.delete";
 
@@ -33,8 +33,7 @@ struct Stored {
 
 fn stored(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<Stored>, Fail> {
     let sql = "SELECT project, trigger_id, revision, replaces, definition FROM trigger_revisions WHERE mutation = ?1";
-    let mut query = tx.conn.prepare_cached(sql)?;
-    let found = query.query_row([mutation], |row| {
+    tx.find(sql, params![mutation], |row| {
         Ok(Stored {
             project: row.get(0)?,
             id: row.get(1)?,
@@ -42,8 +41,7 @@ fn stored(tx: &Tx<'_>, mutation: MutationId) -> Result<Option<Stored>, Fail> {
             replaces: row.get(3)?,
             definition: row.get(4)?,
         })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 impl Operation for PutTrigger {
@@ -175,37 +173,40 @@ impl Edition<'_> {
             task = excluded.task, watched = excluded.watched, digest = excluded.digest,
             definition = excluded.definition, created_at_ms = excluded.created_at_ms,
             updated_at_ms = excluded.updated_at_ms";
-        tx.conn.prepare_cached(sql)?.execute(params![
-            self.project,
-            self.id,
-            self.revision,
-            kind,
-            self.trigger.enabled,
-            self.trigger.task,
-            watched,
-            digest,
-            canonical,
-            self.created_at_ms,
-            self.now_ms,
-        ])?;
+        tx.change(
+            sql,
+            params![
+                self.project,
+                self.id,
+                self.revision,
+                kind,
+                self.trigger.enabled,
+                self.trigger.task,
+                watched,
+                digest,
+                canonical,
+                self.created_at_ms,
+                self.now_ms,
+            ],
+        )?;
         let due = (self.trigger.enabled && kind == "cron").then_some(0);
         let boot = boot.filter(|_| kind == "boot").map(|boot| *boot.as_bytes());
         if is_new {
             let sql = "DELETE FROM trigger_schedules WHERE project = ?1 AND trigger_id = ?2";
-            tx.conn.prepare_cached(sql)?.execute(params![self.project, self.id])?;
+            tx.change(sql, params![self.project, self.id])?;
         }
         let sql = "INSERT INTO trigger_schedules (project, trigger_id, version, next_fire_at_ms, last_boot, skipped)
             VALUES (?1, ?2, 1, ?3, ?4, 0) ON CONFLICT DO UPDATE
             SET version = version + 1, next_fire_at_ms = excluded.next_fire_at_ms, computed_at_ms = NULL,
             last_boot = coalesce(last_boot, excluded.last_boot)";
-        tx.conn.prepare_cached(sql)?.execute(params![self.project, self.id, due, boot])?;
+        tx.change(sql, params![self.project, self.id, due, boot])?;
         Ok(())
     }
 
     fn note(&self, tx: &Tx<'_>, canonical: Option<&str>, digest: Digest) -> Result<(), Fail> {
         let sql = "INSERT INTO trigger_revisions (project, trigger_id, revision, replaces, mutation, digest,
             created_at_ms, definition) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        tx.conn.prepare_cached(sql)?.execute(params![
+        tx.change(sql, params![
             self.project,
             self.id,
             self.revision,
@@ -258,14 +259,14 @@ impl DeleteTrigger {
         let (revision, now_ms) = (head.revision + 1, head.updated_at_ms.max(tx.now_ms()));
         let sql = "UPDATE triggers SET deleted = 1, enabled = 0, revision = ?3, updated_at_ms = ?4
             WHERE project = ?1 AND id = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![project, self.id, revision, now_ms])?;
+        tx.change(sql, params![project, self.id, revision, now_ms])?;
         let sql = "UPDATE trigger_schedules SET next_fire_at_ms = NULL, version = version + 1
             WHERE project = ?1 AND trigger_id = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![project, self.id])?;
+        tx.change(sql, params![project, self.id])?;
         let sql = "INSERT INTO trigger_revisions (project, trigger_id, revision, replaces, mutation, digest,
             created_at_ms, definition) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)";
         let row = params![project, self.id, revision, head.revision, self.mutation, head.digest, now_ms];
-        tx.conn.prepare_cached(sql)?.execute(row)?;
+        tx.change(sql, row)?;
         Ok(())
     }
 }
@@ -273,13 +274,9 @@ impl DeleteTrigger {
 /// Pins the enabled triggers of a task to the revision that was just stored, in its transaction. Each
 /// gets a revision of its own; schedules go on as they were.
 pub(super) fn repin(tx: &mut Tx<'_>, project: &Name, task: &Name, pin: TaskRef) -> Result<usize, Fail> {
-    let ids: Vec<Name> = {
-        let sql = "SELECT id FROM triggers INDEXED BY triggers_by_task
-            WHERE project = ?1 AND task = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map(params![project, task], |row| row.get(0))?;
-        rows.collect::<Result<_, _>>()?
-    };
+    let sql = "SELECT id FROM triggers INDEXED BY triggers_by_task
+        WHERE project = ?1 AND task = ?2 AND deleted = 0 AND enabled = 1 ORDER BY id";
+    let ids: Vec<Name> = tx.rows(sql, params![project, task], |row| row.get(0))?;
     for id in &ids {
         let head = trigger::head(tx, project, id)?.ok_or(trigger::DAMAGED)?;
         // A damaged one keeps no task from changing; setting it anew mends it.
@@ -303,7 +300,7 @@ pub(super) fn repin(tx: &mut Tx<'_>, project: &Name, task: &Name, pin: TaskRef) 
         new.note(tx, Some(&canonical), digest)?;
         let sql = "UPDATE triggers SET revision = ?3, digest = ?4, definition = ?5, updated_at_ms = ?6
             WHERE project = ?1 AND id = ?2";
-        tx.conn.prepare_cached(sql)?.execute(params![project, id, revision, digest, canonical, now_ms])?;
+        tx.change(sql, params![project, id, revision, digest, canonical, now_ms])?;
     }
     Ok(ids.len())
 }

@@ -108,9 +108,7 @@ impl Operation for ListTriggers {
         let limit = self.limit.min(limits::PAGE_MAX);
         let after = self.after.as_ref().map_or("", Name::as_str);
         let sql = "SELECT id FROM triggers WHERE project = ?1 AND id > ?2 AND deleted = 0 ORDER BY id LIMIT ?3";
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let ids = query.query_map(params![self.project, after, limit + 1], |row| row.get(0))?;
-        let ids = ids.collect::<Result<Vec<Name>, _>>()?;
+        let ids: Vec<Name> = tx.rows(sql, params![self.project, after, limit + 1], |row| row.get(0))?;
         let more = ids.len() > limit;
         let mut page = Vec::with_capacity(limit);
         for id in ids.iter().take(limit) {

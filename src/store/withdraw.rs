@@ -32,11 +32,7 @@ pub(super) fn runs_of_trigger(
 }
 
 fn cancel(tx: &mut Tx<'_>, sql: &str, project: &Name, of: &Name, actor: &Actor) -> Result<Vec<RunId>, Fail> {
-    let waiting: Vec<(RunId, AttemptId)> = {
-        let mut query = tx.conn.prepare_cached(sql)?;
-        let rows = query.query_map(params![project, of], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.collect::<Result<_, _>>()?
-    };
+    let waiting: Vec<(RunId, AttemptId)> = tx.rows(sql, params![project, of], |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (run, attempt) in &waiting {
         let mut live = Live::load(tx, *run, *attempt)?.ok_or(Fail::Word("run_record_damaged"))?;
         live.request_cancel(tx, CancelReason::Policy, actor)?;

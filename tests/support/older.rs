@@ -23,8 +23,8 @@ pub fn make_older(store: &Path, scratch: &Path) {
     let tables: Vec<String> = list(&conn, names);
     conn.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
     for table in tables {
-        let columns = list(&conn, &format!("SELECT '\"' || name || '\"' FROM pragma_table_info('{table}', 'main')"));
-        let columns = columns.join(", ");
+        let all = conn.prepare(&format!("SELECT * FROM main.\"{table}\"")).unwrap();
+        let columns = all.column_names().iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
         let copy = format!("INSERT OR REPLACE INTO main.\"{table}\" ({columns}) SELECT {columns} FROM new.\"{table}\"");
         conn.execute_batch(&copy).unwrap_or_else(|e| panic!("{table}: {e}"));
     }
